@@ -58,13 +58,13 @@ impl fmt::Debug for SecretsKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_messages::Arguments;
+    use saline_messages::{ArgumentPlace, Arguments};
 
     #[test]
     fn what_is_sealed_opens_with_its_key_for_its_job_alone() {
         let jid = |text| Jid::parse(text).unwrap();
         let (own, other) = (jid("20261121091409931549"), jid("20261121091409931550"));
-        let values = vec![("password".to_owned(), "correct horse".into())];
+        let values = vec![(ArgumentPlace::named("password"), "correct horse".into())];
         let secrets = Secrets::set_apart(&mut Arguments::default(), values);
         let secrets = secrets.unwrap().unwrap();
         let key = SecretsKey::new(&[1; 32]);

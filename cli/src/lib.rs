@@ -6,7 +6,7 @@
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> std::process::ExitCode {
 //!     let registry = saline_protocol::transport::Registry::new();
-//!     saline_cli::saline(std::env::args_os(), registry).await
+//!     saline_cli::saline(std::env::args_os(), registry, |_| &[]).await
 //! }
 //! ```
 //!
@@ -36,20 +36,29 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use saline_config::MasterConfig;
+use saline_functions::Parameter;
 use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
 
 pub use commands::call::{FunctionCall, FunctionReturn};
 
+/// Returns the parameters of a function by its full name; none of an unknown function.
+pub type ParametersOf = fn(&str) -> &'static [Parameter];
+
 /// `saline`: runs a function on minions and prints what they return. The first of `words` is the
-/// program's name. Catches SIGINT and SIGTERM: the first signal ends the command in order, the second
+/// program's name. The arguments of secret parameters are secret without being asked, of functions that `parameters_of`
+/// knows. Catches SIGINT and SIGTERM: the first signal ends the command in order, the second
 /// ends the process at once.
 ///
 /// # Cancel safety
 /// The job may have been published when the future is dropped.
-pub async fn saline(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+pub async fn saline(
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+    parameters_of: ParametersOf,
+) -> ExitCode {
     screen::on_standard_streams(async |screen| {
-        commands::saline::saline(screen, words, registry).await
+        commands::saline::saline(screen, words, registry, parameters_of).await
     })
     .await
 }

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::random::NoRandomness;
-use saline_messages::{Arguments, BatchRequest, Jid, PublishRequest, RequestId, Secrets};
+use saline_messages::{
+    ArgumentPlace, Arguments, BatchRequest, Jid, PublishRequest, RequestId, Secrets,
+};
 use saline_targeting::{CompiledTarget, Target, TargetError};
 
-/// The secret arguments of a job, by name. `Debug` shows the names alone.
+/// The secret arguments of a job, by their places among all arguments, in the order of these. `Debug` shows the places alone.
 #[derive(Clone, PartialEq, Default)]
-pub struct SecretArguments(pub Vec<(String, Value)>);
+pub struct SecretArguments(pub Vec<(ArgumentPlace, Value)>);
 
 impl fmt::Debug for SecretArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.0.iter().map(|(name, _)| name);
-        f.debug_set().entries(names).finish()
+        let places = self.0.iter().map(|(place, _)| place);
+        f.debug_set().entries(places).finish()
     }
 }
 
@@ -31,7 +33,7 @@ pub struct JobSpec {
     pub fun: String,
     /// The arguments of the function, but for those that are secret.
     pub arg: Arguments,
-    /// The named arguments that are secret: nobody but the function sees their values.
+    /// The arguments that are secret: nobody but the function sees their values.
     pub secrets: SecretArguments,
     /// The user who asks; for the record, no authority.
     pub user: String,
@@ -97,7 +99,7 @@ impl JobSpec {
         self
     }
 
-    /// Sets the named arguments that are secret. Their names must not be among the other arguments.
+    /// Sets the arguments that are secret. Their names must not be among the other arguments.
     #[must_use]
     pub fn with_secrets(mut self, secrets: SecretArguments) -> Self {
         self.secrets = secrets;

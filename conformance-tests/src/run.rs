@@ -1,8 +1,10 @@
 //! Running requirements on a backend.
 
 use std::io;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -10,8 +12,12 @@ use saline_protocol::transport::Clock;
 
 use crate::check::check;
 use crate::kit::{self, SEED};
+use crate::quiet::Turns;
 use crate::report::{self, Entry, Report, parts};
-use crate::{Backend, Need, Requirement, Verdict, child, quiet, requirements, skips};
+use crate::{Backend, Need, Requirement, Verdict, child, requirements, skips};
+
+/// Requirements that run at once, on machines with fewer cores too: most of their time they wait.
+const AT_ONCE: usize = 6;
 
 /// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
 /// It may take 90 s; what is still running then has failed.
@@ -51,15 +57,18 @@ pub fn run_all(backend: impl Backend) -> ExitCode {
     if child::answer_if_asked(&backend) {
         return ExitCode::SUCCESS;
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    arguments.test_threads.get_or_insert(cores.max(AT_ONCE));
     let started = Clock.now();
     let entries = Arc::new(Mutex::new(Vec::new()));
+    let turns = Arc::new(Turns::default());
     let mut order: Vec<_> = requirements::all().collect();
     // Those that wait for each other first, so that the others then run beside each other.
     order.sort_by_key(|requirement| !requirement.is_exclusive());
     let mut trials: Vec<_> = order
         .into_iter()
-        .map(|requirement| trial(&backend, requirement, &entries))
+        .map(|requirement| trial(&backend, requirement, &turns, &entries))
         .collect();
     trials.extend(skips::trial(&backend));
     if !arguments.list {
@@ -80,13 +89,14 @@ pub fn run_all(backend: impl Backend) -> ExitCode {
 fn trial(
     backend: &Arc<dyn Backend>,
     requirement: &'static Requirement,
+    turns: &Arc<Turns>,
     entries: &Arc<Mutex<Vec<Entry>>>,
 ) -> Trial {
     let name = format!("{}::{}", requirement.id, requirement.name);
     let skipped = requirement.skipped(backend.as_ref()).is_some();
-    let (backend, entries) = (Arc::clone(backend), Arc::clone(entries));
+    let (backend, turns, entries) = (Arc::clone(backend), Arc::clone(turns), Arc::clone(entries));
     Trial::test(name, move || {
-        let _quiet = quiet::wait_for(requirement);
+        let _turn = turns.wait_for(requirement);
         let started = Clock.now();
         let verdict = run_one(&backend, requirement);
         let entry = Entry::new(requirement, &verdict, started.elapsed());

@@ -1,7 +1,7 @@
 //! The arguments of one call, bound to the parameters of its function.
 
 use saline_data::Value;
-use saline_messages::Arguments;
+use saline_messages::{ArgumentPlace, Arguments};
 
 use crate::shown::{shortened, shown};
 use crate::{ArgumentError, FromValue, Mapping, Mismatch, Parameter, ParameterKind};
@@ -21,7 +21,7 @@ pub struct BoundArguments {
 
 impl BoundArguments {
     /// Binds arguments as Python does. `None` for a parameter that may be left out leaves it out. No error shows the
-    /// value of a named argument in `hidden`.
+    /// value of an argument in `hidden`.
     ///
     /// # Errors
     /// When they are too many or too few, or a name is unknown.
@@ -29,7 +29,7 @@ impl BoundArguments {
         function: &str,
         parameters: &[Parameter],
         arguments: Arguments,
-        hidden: &[String],
+        hidden: &[ArgumentPlace],
     ) -> Result<Self, ArgumentError> {
         let is_single = |parameter: &&Parameter| {
             !matches!(parameter.kind, ParameterKind::Args | ParameterKind::Kwargs)
@@ -86,15 +86,20 @@ impl BoundArguments {
             };
             (parameter.name.to_string(), value)
         });
+        let args_name = args.map_or_else(String::new, |parameter| parameter.name.to_string());
+        let hidden = hidden.iter().map(|place| match place {
+            ArgumentPlace::Named(name) => name.clone(),
+            ArgumentPlace::Positional(number) => {
+                let filled = single[..by_place].get(*number as usize);
+                filled.map_or_else(|| args_name.clone(), |one| one.name.to_string())
+            }
+        });
         Ok(Self {
             values: values.collect(),
             function,
-            args: (
-                args.map_or_else(String::new, |parameter| parameter.name.to_string()),
-                positional.collect(),
-            ),
+            hidden: hidden.collect(),
+            args: (args_name, positional.collect()),
             kwargs: unknown,
-            hidden: hidden.to_vec(),
         })
     }
 

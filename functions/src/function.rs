@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_messages::Arguments;
+use saline_messages::{ArgumentPlace, Arguments};
 
 use crate::{ArgumentError, BoundArguments, Parameter, ParameterKind};
 
@@ -52,15 +52,15 @@ impl<C: Context> Function<C> {
         self.bind_hiding(arguments, &[])
     }
 
-    /// Binds arguments as [`bind`](Self::bind) does. No error shows the values of the named arguments in `hidden`, which
-    /// an operator has marked as secret.
+    /// Binds arguments as [`bind`](Self::bind) does. No error shows the values of the arguments in `hidden`, which
+    /// are secret.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
     pub fn bind_hiding(
         &self,
         arguments: Arguments,
-        hidden: &[String],
+        hidden: &[ArgumentPlace],
     ) -> Result<BoundArguments, ArgumentError> {
         BoundArguments::bind(&self.name, &self.parameters, arguments, hidden)
     }

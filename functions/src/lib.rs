@@ -12,7 +12,7 @@
 //! | `cwd: Option<String>` | may leave it out: its default is `None` |
 //! | `#[args] names: Vec<String>` | may pass any number of further positional arguments; a parameter behind it is given by its name alone |
 //! | `#[kwargs] data: Mapping` | may pass further `name=value` arguments |
-//! | `password: Secret<String>` | must pass it; no error and no `Debug` output shows its value |
+//! | `password: Secret<String>` | must pass it; jobs, logs, events and errors do not show its value |
 //!
 //! Every type that implements [`FromValue`] can be a parameter. Functions that share many parameters have them as the
 //! fields of one struct with the attribute [`macro@parameters`].
@@ -72,9 +72,11 @@ mod bound_arguments;
 mod failure;
 mod from_value;
 mod function;
+mod hidden_panic;
 mod parameter;
 mod registry;
 mod secret;
+mod secret_arguments;
 mod selector;
 mod shown;
 
@@ -83,8 +85,10 @@ pub use bound_arguments::{BoundArguments, Parameters};
 pub use failure::Failure;
 pub use from_value::{FromValue, Mapping, Mismatch};
 pub use function::{Context, Function};
+pub use hidden_panic::hide_panic;
 pub use parameter::{Literal, Parameter, ParameterKind};
 pub use registry::Registry;
 pub use saline_functions_macros::{function, parameters};
 pub use secret::Secret;
+pub use secret_arguments::take_secrets;
 pub use selector::Selector;

@@ -67,6 +67,7 @@ impl Decisions {
             subject: details.subject,
             request: details.request,
             outcome,
+            goes_on_without: principal.is_local_root() && decided.is_ok(),
         });
         let pending = pending.await;
         if let Err(refusal) = decided {
@@ -110,6 +111,7 @@ impl Decisions {
             outcome: Outcome::Allowed {
                 rule: "auto_accept or open_mode",
             },
+            goes_on_without: true,
         });
         if let Some(pending) = pending.await {
             // The task of the audit file logs why it failed.

@@ -41,7 +41,7 @@ pub struct Maintenance {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
-    pub(crate) durable: Option<Arc<DurableEvents>>,
+    pub(crate) durable: Arc<DurableEvents>,
     pub(crate) presence: PresenceReporter,
     pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
@@ -178,9 +178,9 @@ impl Maintenance {
             .clock
             .now()
             .saturating_sub(self.settings.now().keep_jobs);
-        if let Some(durable) = &self.durable {
+        if let Some(store) = self.durable.store() {
             let before = i64::try_from(oldest.saturating_mul(1_000)).unwrap_or(i64::MAX);
-            if let Err(error) = durable.remove_older(before).await {
+            if let Err(error) = store.remove_older(before).await {
                 tracing::error!("old events were not removed: {error}");
             }
         }

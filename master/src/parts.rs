@@ -15,9 +15,7 @@ use crate::bounds::{Accounts, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::error::MasterError;
-use crate::events::{
-    DurableEvents, DurableSettings, EventReader, Events, MinionEventFirer, TagFilter,
-};
+use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
@@ -44,7 +42,7 @@ pub(crate) struct Stores {
     operators: OperatorStore,
     jobs: JobStore,
     grains: GrainsTable,
-    durable: Option<DurableEvents>,
+    durable: DurableEvents,
     clock: MasterClock,
 }
 
@@ -66,8 +64,7 @@ impl Stores {
         let jobs = JobStore::open(settings, clock.clone())?;
         let events = DurableSettings {
             folder: config.event_store(),
-            // The loader has compiled them.
-            filter: TagFilter::compile(&config.durable_events).unwrap_or_default(),
+            filter: durable_filter(config),
             most_bytes: config.durable_events_size,
         };
         let durable = DurableEvents::open(events, clock.clone())?;
@@ -81,6 +78,12 @@ impl Stores {
             clock,
         })
     }
+}
+
+/// Returns the filter of the events that are kept.
+fn durable_filter(config: &MasterConfig) -> TagFilter {
+    // The loader has compiled the globs.
+    TagFilter::compile(&config.durable_events).unwrap_or_default()
 }
 
 /// The state of a running master. Its fields are private: each part gets clones of the pieces that
@@ -108,7 +111,7 @@ pub(crate) struct MasterParts {
     /// Has one permit, for whoever revokes minions.
     revoking: Arc<Semaphore>,
     events: Events,
-    durable: Option<Arc<DurableEvents>>,
+    durable: Arc<DurableEvents>,
 }
 
 impl MasterParts {
@@ -134,8 +137,8 @@ impl MasterParts {
             config.max_pending_keys,
         ));
         let publisher = MinionPublisher::start(publishers, Arc::clone(&sessions), context)?;
-        let durable = stores.durable.map(Arc::new);
-        let events = Events::start(bus, durable.clone(), context);
+        let durable = Arc::new(stores.durable);
+        let events = Events::start(bus, Arc::clone(&durable), context);
         let jobs = Arc::new(stores.jobs);
         let settings = LiveSettings::new(&config);
         let decisions = Decisions {
@@ -177,8 +180,9 @@ impl MasterParts {
         })
     }
 
-    /// Takes over what can change while the master runs.
+    /// Takes over what can change while the master runs. Blocks on the disk when events are to be kept for the first time.
     pub(crate) fn reload(&self, config: &MasterConfig) {
+        self.durable.set_filter(durable_filter(config));
         self.settings.set(config);
         self.sessions.set_max_pending_keys(config.max_pending_keys);
     }
@@ -354,7 +358,7 @@ impl MasterParts {
             events: self.events.clone(),
             authorizer: self.authorizer(),
             audit: self.decisions.audit.clone(),
-            event_reader: self.event_reader(),
+            durable: Arc::clone(&self.durable),
             publish: self.publish_verb(),
             cancel: self.cancel_verb(),
             listeners: Arc::clone(&self.listeners),
@@ -366,12 +370,6 @@ impl MasterParts {
     fn minion_event_firer(&self, limiter: &Arc<TokenBuckets<MinionId>>) -> MinionEventFirer {
         let (events, settings) = (self.events.clone(), self.settings.clone());
         MinionEventFirer::new(events, Arc::clone(limiter), settings)
-    }
-
-    fn event_reader(&self) -> Option<EventReader> {
-        let durable = self.durable.clone()?;
-        let jobs = Arc::clone(&self.jobs);
-        Some(EventReader { jobs, durable })
     }
 
     fn target_resolver(&self) -> TargetResolver {
@@ -406,7 +404,7 @@ impl MasterParts {
             grains: Arc::clone(&self.grains),
             accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),
-            durable: self.durable.clone(),
+            durable: Arc::clone(&self.durable),
             presence: self.presence.clone(),
             ended_connections: self.ended_connections(),
             keys: self.keys.clone(),
@@ -449,8 +447,8 @@ impl MasterParts {
     /// Writes the grains and closes the job store when everything else has ended.
     pub(crate) async fn close(&self) {
         self.grains.flush().await;
-        if let Some(durable) = &self.durable {
-            durable.close().await;
+        if let Some(store) = self.durable.store() {
+            store.close().await;
         }
         self.jobs.close().await;
     }

@@ -60,7 +60,7 @@ pub use reconciliation::{
 };
 pub use refused_verb::RefusedVerb;
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
-pub use secrets::{MAX_SECRET, SecretError, Secrets, is_secret};
+pub use secrets::{ArgumentPlace, MAX_SECRET, SecretError, Secrets, is_secret};
 pub use transfer::{
     ForeignPart, Incoming, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest, TransferId,
 };

@@ -20,14 +20,47 @@ const MARKER: &str = "__secret__";
 /// The largest value of a secret argument, in bytes.
 pub const MAX_SECRET: usize = 64 * 1024;
 
+/// Where an argument stands among the arguments of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ArgumentPlace {
+    /// The positional argument with this number, from 0 on.
+    Positional(u32),
+    /// The argument that is given by this name.
+    Named(String),
+}
+
+impl ArgumentPlace {
+    /// Returns the place of a named argument.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self::Named(name.into())
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Positional(_) => size_of::<u32>(),
+            Self::Named(name) => name.len(),
+        }
+    }
+}
+
+impl fmt::Display for ArgumentPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // As people count.
+            Self::Positional(number) => write!(f, "{}", u64::from(*number) + 1),
+            Self::Named(name) => write!(f, "'{name}'"),
+        }
+    }
+}
+
 /// The values of a job's secret arguments. Whoever has them can read them: they are only sent sealed, and stored
 /// sealed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
     /// The key of the digests that the job has in the place of the values.
     key: [u8; 32],
-    /// Each value with the name of its argument.
-    values: Vec<(String, Packed)>,
+    /// Each value with the place of its argument.
+    values: Vec<(ArgumentPlace, Packed)>,
 }
 
 /// The secret values of a job do not belong to its arguments.
@@ -35,23 +68,24 @@ pub struct Secrets {
 pub enum SecretError {
     /// The arguments have the marker of a secret whose value did not come.
     #[error(
-        "the value of the secret argument '{0}' is missing: the master keeps such values for open jobs only, and \
+        "the value of the secret argument {0} is missing: the master keeps such values for open jobs only, and \
          until its machine starts again; run the job again"
     )]
-    Missing(String),
+    Missing(ArgumentPlace),
     /// The value is not that of the marker.
-    #[error("the value of the secret argument '{0}' is not the one that the master signed")]
-    Other(String),
+    #[error("the value of the secret argument {0} is not the one that the master signed")]
+    Other(ArgumentPlace),
 }
 
 impl Secrets {
-    /// Adds secret values to arguments, as markers. Returns the values; none if there are none.
+    /// Adds secret values to arguments, as markers. Those of positional arguments come in their order, each with the number
+    /// that it has among all. Returns the values; none if there are none.
     ///
     /// # Errors
     /// When the system has no randomness.
     pub fn set_apart(
         arguments: &mut Arguments,
-        values: Vec<(String, Value)>,
+        values: Vec<(ArgumentPlace, Value)>,
     ) -> Result<Option<Self>, NoRandomness> {
         if values.is_empty() {
             return Ok(None);
@@ -61,7 +95,7 @@ impl Secrets {
             values: Vec::new(),
         };
         let key = secrets.digest_key();
-        for (name, value) in values {
+        for (place, value) in values {
             let packed = Packed::pack(&value);
             let digest: String = sign(&key, packed.as_bytes())
                 .as_ref()
@@ -69,36 +103,46 @@ impl Secrets {
                 .map(|byte| format!("{byte:02x}"))
                 .collect();
             let marker = Value::map([(MARKER, Value::from(digest))]);
-            arguments.named.push((name.clone(), marker));
-            secrets.values.push((name, packed));
+            match &place {
+                ArgumentPlace::Positional(number) => {
+                    let at = (*number as usize).min(arguments.positional.len());
+                    arguments.positional.insert(at, marker);
+                }
+                ArgumentPlace::Named(name) => arguments.named.push((name.clone(), marker)),
+            }
+            secrets.values.push((place, packed));
         }
         Ok(Some(secrets))
     }
 
-    /// Puts the values in the place of their markers. Returns the names of the arguments that are secret.
+    /// Puts the values in the place of their markers. Returns the places of the arguments that are secret.
     ///
     /// # Errors
     /// When the value of a marker is missing, or is another one.
     pub fn put_in(
         secrets: Option<&Self>,
         arguments: &mut Arguments,
-    ) -> Result<Vec<String>, SecretError> {
-        let mut names = Vec::new();
-        for (name, value) in &mut arguments.named {
+    ) -> Result<Vec<ArgumentPlace>, SecretError> {
+        let positional = (0..).map(ArgumentPlace::Positional);
+        let positional = positional.zip(&mut arguments.positional);
+        let named = arguments.named.iter_mut();
+        let named = named.map(|(name, value)| (ArgumentPlace::Named(name.clone()), value));
+        let mut places = Vec::new();
+        for (place, value) in positional.chain(named) {
             let Some(digest) = marked_digest(value) else {
                 continue;
             };
-            let missing = || SecretError::Missing(name.clone());
+            let missing = || SecretError::Missing(place.clone());
             let secrets = secrets.ok_or_else(missing)?;
             let mut values = secrets.values.iter();
-            let (_, packed) = values.find(|(own, _)| own == name).ok_or_else(missing)?;
-            let other = || SecretError::Other(name.clone());
+            let (_, packed) = values.find(|(own, _)| *own == place).ok_or_else(missing)?;
+            let other = || SecretError::Other(place.clone());
             let digest = from_hex(digest).ok_or_else(other)?;
             verify(&secrets.digest_key(), packed.as_bytes(), &digest).map_err(|_| other())?;
             *value = packed.unpack().map_err(|_| other())?;
-            names.push(name.clone());
+            places.push(place);
         }
-        Ok(names)
+        Ok(places)
     }
 
     /// Returns about the size of the values in bytes, to bound how much is read at once.
@@ -106,7 +150,7 @@ impl Secrets {
         let sizes = self
             .values
             .iter()
-            .map(|(name, packed)| name.len() + packed.as_bytes().len());
+            .map(|(place, packed)| place.size() + packed.as_bytes().len());
         sizes.sum::<usize>() + self.key.len()
     }
 
@@ -123,8 +167,8 @@ impl Drop for Secrets {
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.values.iter().map(|(name, _)| name);
-        f.debug_set().entries(names).finish()
+        let places = self.values.iter().map(|(place, _)| place);
+        f.debug_set().entries(places).finish()
     }
 }
 
@@ -155,12 +199,16 @@ mod tests {
 
     const VALUE: &str = "correct horse";
 
+    fn place() -> ArgumentPlace {
+        ArgumentPlace::named("password")
+    }
+
     fn marked() -> (Arguments, Secrets) {
         let mut arguments = Arguments {
             positional: vec![Value::from("user")],
             named: vec![("shell".to_owned(), Value::from("/bin/sh"))],
         };
-        let values = vec![("password".to_owned(), Value::from(VALUE))];
+        let values = vec![(place(), Value::from(VALUE))];
         let secrets = Secrets::set_apart(&mut arguments, values).unwrap().unwrap();
         (arguments, secrets)
     }
@@ -177,10 +225,36 @@ mod tests {
         );
         assert!(is_secret(&arguments.named[1].1));
         assert!(!is_secret(&arguments.named[0].1));
-        assert_eq!(format!("{secrets:?}"), r#"{"password"}"#);
-        let names = Secrets::put_in(Some(&secrets), &mut arguments);
-        assert_eq!(names, Ok(vec!["password".to_owned()]));
+        assert_eq!(format!("{secrets:?}"), r#"{Named("password")}"#);
+        let places = Secrets::put_in(Some(&secrets), &mut arguments);
+        assert_eq!(places, Ok(vec![place()]));
         assert_eq!(arguments.named[1].1, Value::from(VALUE));
+    }
+
+    #[test]
+    fn positional_arguments_keep_their_order() {
+        let mut arguments = Arguments {
+            positional: vec![Value::from("user"), Value::from("/bin/sh")],
+            named: Vec::new(),
+        };
+        let places = [1, 3].map(ArgumentPlace::Positional);
+        let values = places
+            .iter()
+            .cloned()
+            .zip([Value::from(VALUE), Value::from("1234")]);
+        let secrets = Secrets::set_apart(&mut arguments, values.collect()).unwrap();
+        let is_marker: Vec<bool> = arguments.positional.iter().map(is_secret).collect();
+        assert_eq!(is_marker, [false, true, false, true]);
+        let mut swapped = arguments.clone();
+        swapped.positional.swap(1, 3);
+        let found = Secrets::put_in(secrets.as_ref(), &mut arguments);
+        assert_eq!(found, Ok(places.to_vec()));
+        let expected = ["user", VALUE, "/bin/sh", "1234"].map(Value::from);
+        assert_eq!(arguments.positional, expected);
+        let refused = Secrets::put_in(secrets.as_ref(), &mut swapped).unwrap_err();
+        assert_eq!(refused, SecretError::Other(ArgumentPlace::Positional(1)));
+        let line = "the value of the secret argument 2 is not the one that the master signed";
+        assert_eq!(refused.to_string(), line);
     }
 
     #[test]
@@ -191,15 +265,15 @@ mod tests {
     #[test]
     fn a_value_that_is_missing_or_another_one_is_refused() {
         let (arguments, secrets) = marked();
-        let missing = SecretError::Missing("password".to_owned());
+        let missing = SecretError::Missing(place());
         let put_in = |secrets: Option<&Secrets>| Secrets::put_in(secrets, &mut arguments.clone());
         assert_eq!(put_in(None), Err(missing.clone()));
         let mut renamed = secrets.clone();
-        renamed.values[0].0 = "passwort".to_owned();
+        renamed.values[0].0 = ArgumentPlace::named("passwort");
         assert_eq!(put_in(Some(&renamed)), Err(missing));
         let mut changed = secrets.clone();
         changed.values[0].1 = Packed::pack(&Value::from("battery staple"));
-        let other = SecretError::Other("password".to_owned());
+        let other = SecretError::Other(place());
         assert_eq!(put_in(Some(&changed)), Err(other.clone()));
         let mut other_key = secrets.clone();
         other_key.key[0] ^= 1;

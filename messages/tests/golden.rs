@@ -10,15 +10,16 @@
 use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, Arguments, Batch, BatchRequest, BatchSize, CallerReply, CallerRequest, CallerReturn,
-    EndedRun, Event, EventOrigin, ExpiryAck, Extension, GrainsReport, GroupKeyMaterial, Heartbeat,
-    HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply,
-    KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent, MinionEvents, MinionId,
-    MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply, OperatorRequest, Part,
-    PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, PublishRequest, Published,
-    Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Secrets, SessionId, SignedJob,
-    StartId, StatesPage, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
+    Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
+    CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, GrainsReport,
+    GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
+    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
+    MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply,
+    OperatorRequest, Part, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
+    PublishRequest, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return,
+    ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest,
+    Secrets, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TransferId,
+    Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -95,7 +96,7 @@ fn signed() -> SignedJob {
 }
 
 fn secrets() -> Secrets {
-    let values = vec![("password".to_owned(), packed())];
+    let values = vec![(ArgumentPlace::named("password"), packed())];
     decode(&encode(&([0xdd_u8; 32], values))).unwrap()
 }
 

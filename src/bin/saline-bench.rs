@@ -19,5 +19,6 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn saline_command_line(registry: saline_protocol::transport::Registry) -> ExitCode {
-    saline_cli::saline(std::env::args_os(), registry).await
+    let parameters_of = saline_minion::modules::parameters_of;
+    saline_cli::saline(std::env::args_os(), registry, parameters_of).await
 }

@@ -21,7 +21,11 @@ fn main() -> ExitCode {
             saline_minion::run_with(registry, Program::this_one(&[]))
         }
         Some("saline-exec") => saline_exec::main(),
-        Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
+        Some("saline") => operator(saline_cli::saline(
+            std::env::args_os(),
+            registry,
+            saline_minion::modules::parameters_of,
+        )),
         Some("saline-run") => operator(saline_cli::saline_run(std::env::args_os(), registry)),
         _ => saline_chaos::main(std::env::args_os(), registry),
     }

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
 use saline_testing::{Fleet, TEST_TIMEOUT};
 use serde_json::{Value, json};
 
@@ -95,17 +96,58 @@ fn events_are_read_again_after_a_master_that_was_killed() {
     for words in [&[done.as_str()][..], &["consumer=inventory"]] {
         assert_eq!(shown(&read(&fleet, words))[0], deploy, "{words:?}");
     }
-    let said = fleet
-        .run("saline-run", &["event.read", "after=x"])
-        .expect(1);
-    assert!(said.stderr.contains("is no place"), "{said:?}");
+    let refused = |words: &[&str], why: &str| {
+        let said = fleet.run("saline-run", words).expect(1);
+        assert!(said.stderr.contains(why), "{said:?}");
+    };
+    refused(&["event.read", "after=x"], "is no place");
+    let (event, receipt) = next.split_once('-').unwrap();
+    for beyond in [
+        format!("after=9{event}-{receipt}"),
+        format!("after={event}-9{receipt}"),
+    ] {
+        let words = ["event.read", &beyond, "consumer=inventory"];
+        refused(&words, "beyond the last event");
+    }
+    assert_eq!(shown(&read(&fleet, &["consumer=inventory"]))[0], deploy);
+    refused(&["event.forget", "stock"], "known are: inventory");
+    fleet
+        .run("saline-run", &["event.forget", "inventory"])
+        .expect(0);
+    assert_eq!(
+        read(&fleet, &["consumer=inventory"])["events"][0],
+        first["events"][0]
+    );
 }
 
 #[test]
-fn a_master_that_keeps_no_events_says_so() {
+fn a_master_that_keeps_no_events_says_so_and_keeps_them_when_it_is_told_to() {
     let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
     fleet.start_master();
+    let folder = fleet.path("master/var/lib/saline/master/events");
     let said = fleet.run("saline-run", &["event.read"]).expect(1);
     assert!(said.stderr.contains("set durable_events"), "{said:?}");
-    assert!(!fleet.path("master/var/lib/saline/master/events").exists());
+    assert!(!folder.exists());
+    fleet.master_options += "durable_events: ['myco/*']\n";
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while fleet.run("saline-run", &["event.read"]).code != Some(0) {
+        assert!(Instant::now() < deadline);
+    }
+    let send = |tag: &str| fleet.run("saline-run", &["event.send", tag]).expect(0);
+    send("myco/deploy");
+    send("other/deploy");
+    let deploy = line("myco/deploy", "operator root");
+    assert_eq!(shown(&read(&fleet, &[])), [deploy]);
+
+    // A file that is damaged is told as what it is, and the master starts.
+    fleet.kill_master();
+    let entries = std::fs::read_dir(&folder).unwrap();
+    for entry in entries {
+        std::fs::write(entry.unwrap().path(), "not SQLite ".repeat(1_000)).unwrap();
+    }
+    fleet.start_master();
+    fleet.master().log.wait_for("the file of kept events ", 1);
+    assert_eq!(read(&fleet, &[])["events"], json!([]));
 }

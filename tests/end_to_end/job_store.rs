@@ -82,7 +82,7 @@ fn a_file_of_another_version_stops_the_start_with_its_name() {
     assert_eq!(ended.status.code(), Some(1));
     let refused = String::from_utf8(ended.stderr).unwrap();
     let expected = format!(
-        "the job store {} has version 99, and this program reads version 1: ",
+        "the store {} has version 99, and this program reads version 1: ",
         file.display()
     );
     assert!(refused.contains(&expected), "{refused}");

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use clap::Args;
 use saline_client::SecretArguments;
 use saline_data::Value;
-use saline_messages::MAX_SECRET;
+use saline_messages::{ArgumentPlace, MAX_SECRET};
 
 /// The options about secret arguments.
 #[derive(Debug, Clone, Args)]
@@ -107,7 +107,7 @@ impl SecretOptions {
                 };
                 format!("--secret {}: cannot read {place}: {error}", secret.name)
             })?;
-            values.push((secret.name.clone(), Value::from(text)));
+            values.push((ArgumentPlace::named(&secret.name), Value::from(text)));
         }
         Ok(SecretArguments(values))
     }
@@ -149,11 +149,17 @@ mod tests {
         let options = options(&[&from_file, "token=-"]);
         let read = options.read(&b"1234"[..]).unwrap();
         let expected = vec![
-            ("password".to_owned(), Value::from("correct horse\n")),
-            ("token".to_owned(), Value::from("1234")),
+            (
+                ArgumentPlace::named("password"),
+                Value::from("correct horse\n"),
+            ),
+            (ArgumentPlace::named("token"), Value::from("1234")),
         ];
         assert_eq!(read.0, expected);
-        assert_eq!(format!("{read:?}"), r#"{"password", "token"}"#);
+        assert_eq!(
+            format!("{read:?}"),
+            r#"{Named("password"), Named("token")}"#
+        );
         for bad in [
             "password",
             "password=x",

@@ -1,14 +1,15 @@
 //! `saline`: run a function on minions.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use saline_client::{Client, JobSpec, SecretArguments};
 use saline_config::parse_call;
 use saline_data::Value;
 use saline_data::printable::escape_line;
-use saline_messages::Jid;
+use saline_functions::take_secrets;
+use saline_messages::{Arguments, Jid};
 use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
@@ -22,7 +23,7 @@ use crate::interrupt::{CommandProgress, Interrupt};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
-use crate::{batch_report, exit, settings, user_name};
+use crate::{ParametersOf, batch_report, exit, settings, user_name};
 
 /// The warning about secrets that went to minions by what these say of themselves.
 const SECRETS_BY_CLAIMS: &str = "WARNING: the minions that got the secret were chosen by what they say of themselves, such as grains \
@@ -36,6 +37,7 @@ pub(crate) async fn saline(
     screen: &mut Screen<'_>,
     words: impl IntoIterator<Item = OsString>,
     registry: Registry,
+    parameters_of: ParametersOf,
 ) -> io::Result<u8> {
     let arguments = match SalineArguments::read(words, read_input) {
         Ok(arguments) => arguments,
@@ -52,8 +54,8 @@ pub(crate) async fn saline(
     }
     // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
-    let secrets = match arguments.secrets.read(io::stdin()) {
-        Ok(secrets) => secrets,
+    let arg = match call_arguments(&arguments, io::stdin(), parameters_of) {
+        Ok(arg) => arg,
         Err(line) => {
             screen.note(format!("saline: error: {}", escape_line(&line)));
             return Ok(exit::USAGE);
@@ -107,7 +109,7 @@ pub(crate) async fn saline(
             publish(
                 screen,
                 &arguments,
-                (target, secrets),
+                (target, arg),
                 user,
                 &client,
                 heartbeat,
@@ -120,20 +122,37 @@ pub(crate) async fn saline(
     code
 }
 
+/// Returns the arguments of the function, and apart from them those that are secret: because of their parameters, or
+/// because the operator marked them.
+///
+/// # Errors
+/// One line that names the argument whose value cannot be read.
+fn call_arguments(
+    arguments: &SalineArguments,
+    input: impl Read,
+    parameters_of: ParametersOf,
+) -> Result<(Arguments, SecretArguments), String> {
+    let function = arguments.function();
+    let mut arg = parse_call(function, arguments.arguments());
+    let SecretArguments(marked) = arguments.secrets.read(input)?;
+    let mut secrets = take_secrets(parameters_of(function), &mut arg);
+    secrets.extend(marked);
+    Ok((arg, SecretArguments(secrets)))
+}
+
 async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
-    (target, secrets): (CompiledTarget, SecretArguments),
+    (target, (arg, secrets)): (CompiledTarget, (Arguments, SecretArguments)),
     user: String,
     client: &Client,
     heartbeat: Duration,
     interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
     let options = settings::options_to_repeat(&arguments.common);
-    let function = arguments.function();
-    let spec = JobSpec::new(target.clone(), function)
+    let spec = JobSpec::new(target.clone(), arguments.function())
         .including_unknown(arguments.targeting.include_unknown)
-        .with_arguments(parse_call(function, arguments.arguments()))
+        .with_arguments(arg)
         .with_secrets(secrets)
         .asked_by(user.clone())
         .with_timeout(arguments.timeout())
@@ -224,6 +243,10 @@ pub(super) fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use saline_functions::{Parameter, ParameterKind};
+
     use super::*;
     use crate::screen::Printed;
 
@@ -231,6 +254,55 @@ mod tests {
         LookUp {
             jid: Jid::parse("20261121091409931549").unwrap(),
             options: " -c /tmp/x".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_arguments_of_secret_parameters_are_secret_without_being_asked() {
+        const PARAMETERS: &[Parameter] = &[
+            parameter("name", false),
+            parameter("password", true),
+            parameter("shell", false),
+        ];
+        let read = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let arguments = SalineArguments::read(words, read_input).unwrap();
+            let parameters_of: ParametersOf = |fun| match fun {
+                "user.add" => PARAMETERS,
+                _ => &[],
+            };
+            let (arg, SecretArguments(secrets)) =
+                call_arguments(&arguments, &b"marked"[..], parameters_of).unwrap();
+            let places = secrets
+                .iter()
+                .map(|(place, value)| (place.to_string(), value.clone()));
+            (arg, places.collect::<Vec<_>>())
+        };
+        let plain = |positional: &[&str]| Arguments {
+            positional: positional.iter().map(|text| Value::from(*text)).collect(),
+            named: Vec::new(),
+        };
+        let secret = |place: &str| vec![(place.to_owned(), Value::from("pw"))];
+        let (arg, secrets) = read("saline * user.add ann password=pw");
+        assert_eq!((arg, secrets), (plain(&["ann"]), secret("'password'")));
+        let (arg, secrets) = read("saline * user.add ann pw /bin/sh");
+        assert_eq!((arg, secrets), (plain(&["ann", "/bin/sh"]), secret("2")));
+        let (arg, secrets) = read("saline * user.add ann pw --secret shell=-");
+        let marked = [
+            secret("2"),
+            vec![("'shell'".to_owned(), Value::from("marked"))],
+        ];
+        assert_eq!((arg, secrets), (plain(&["ann"]), marked.concat()));
+        let (arg, secrets) = read("saline * other.add ann pw");
+        assert_eq!((arg, secrets), (plain(&["ann", "pw"]), Vec::new()));
+    }
+
+    const fn parameter(name: &'static str, secret: bool) -> Parameter {
+        Parameter {
+            name: Cow::Borrowed(name),
+            takes: Cow::Borrowed("a text"),
+            secret,
+            kind: ParameterKind::Required,
         }
     }
 
@@ -255,7 +327,7 @@ mod tests {
         let run = async |line: &str| {
             let mut printed = Printed::default();
             let words = line.split(' ').map(OsString::from);
-            let code = saline(&mut printed.screen(&[]), words, Registry::new())
+            let code = saline(&mut printed.screen(&[]), words, Registry::new(), |_| &[])
                 .await
                 .unwrap();
             format!("{}--- exit {code}", printed.shown())

@@ -39,6 +39,7 @@ impl Role for MasterConfig {
         "batch_safe_limit",
         "batch_safe_size",
         "default_include",
+        "durable_events",
         "include",
         "job_ttl",
         "keep_jobs_seconds",

@@ -44,41 +44,60 @@ fn failures(mutant: Mutant, wanted: impl Fn(&Requirement) -> bool) -> Vec<String
     let backend: Arc<dyn Backend> = Arc::new(mutant);
     requirements::all()
         .filter(|requirement| wanted(requirement))
-        .filter_map(|requirement| match run_one(&backend, requirement) {
-            Verdict::Fail(text) => Some(format!("{}: {text}", requirement.id)),
-            _ => None,
-        })
+        .filter_map(|requirement| failure(&backend, requirement))
         .collect()
+}
+
+/// The same, several at once, as the suite runs them: who needs the machine alone, alone.
+fn failures_at_once(mutant: Mutant, wanted: impl Fn(&Requirement) -> bool) -> Vec<String> {
+    let backend: Arc<dyn Backend> = Arc::new(mutant);
+    let (alone, others): (Vec<_>, Vec<_>) = requirements::all()
+        .filter(|requirement| wanted(requirement))
+        .partition(|own| own.needs.iter().any(|need| need.is_of_the_machine()));
+    let mut failed: Vec<_> = alone.iter().map(|own| failure(&backend, own)).collect();
+    failed.extend(beside_each_other(&others, |own| failure(&backend, own)));
+    failed.into_iter().flatten().collect()
+}
+
+fn failure(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Option<String> {
+    match run_one(backend, requirement) {
+        Verdict::Fail(text) => Some(format!("{}: {text}", requirement.id)),
+        _ => None,
+    }
 }
 
 /// Names the mutants to try, by a part of their names; all of them without.
 const ONLY: &str = "SALINE_MUTANTS";
 
-/// Mutants that run at once: most of their time they wait.
+/// Mutants, or requirements of one, that run at once: most of their time they wait.
 const AT_ONCE: usize = 6;
 
-/// What `run` comes to for every mutant and its targets, in their order.
-fn beside_each_other<T: Send>(
-    run: impl Fn((Which, &'static [&'static str])) -> T + Sync,
-) -> Vec<T> {
-    let only = std::env::var(ONLY).unwrap_or_default();
-    let all: Vec<_> = Which::all()
-        .filter(|(which, _)| which.to_string().contains(&only))
-        .collect();
+/// What `run` comes to for every one of `all`, in their order.
+fn beside_each_other<I: Sync, T: Send>(all: &[I], run: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let mut outcomes = std::thread::scope(|scope| {
         let work = || {
-            let take = || all.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+            let take = || {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                all.get(place).map(|one| (place, one))
+            };
             std::iter::from_fn(take)
-                .map(|mutant| (mutant.0.to_string(), run(mutant)))
+                .map(|(place, one)| (place, run(one)))
                 .collect::<Vec<_>>()
         };
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         let joined = workers.into_iter().map(|worker| worker.join().unwrap());
-        joined.flatten().collect::<BTreeMap<_, _>>()
+        joined.flatten().collect::<Vec<_>>()
     });
-    all.iter()
-        .filter_map(|(which, _)| outcomes.remove(&which.to_string()))
+    outcomes.sort_by_key(|(place, _)| *place);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// The mutants to try, with their targets.
+fn tried() -> Vec<(Which, &'static [&'static str])> {
+    let only = std::env::var(ONLY).unwrap_or_default();
+    Which::all()
+        .filter(|(which, _)| which.to_string().contains(&only))
         .collect()
 }
 
@@ -110,14 +129,14 @@ fn the_null_mutant_fails_nothing_in_real_time() {
     let mut null = Mutant::new(Which::Memory(Fault::None));
     null.paused = false;
     let shared = |requirement: &Requirement| !requirement.needs.contains(&Need::OwnProcess);
-    assert_eq!(failures(null, shared), Vec::<String>::new());
+    assert_eq!(failures_at_once(null, shared), Vec::<String>::new());
 }
 
 #[test]
 fn the_null_toy_fails_nothing_of_the_wire() {
     let _alone = alone();
     let null = Mutant::new(Which::Toy(WireFault::None));
-    assert_eq!(failures(null, is_of_the_wire), Vec::<String>::new());
+    assert_eq!(failures_at_once(null, is_of_the_wire), Vec::<String>::new());
 }
 
 #[test]
@@ -127,7 +146,7 @@ fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
         let null = Mutant::new(Which::Paths(kind, WireFault::None));
         assert!(requirements::all().any(|own| own.id == "SEC-001" && own.skipped(&null).is_none()));
         assert_eq!(
-            failures(null, is_of_the_wire),
+            failures_at_once(null, is_of_the_wire),
             Vec::<String>::new(),
             "{kind:?}"
         );
@@ -137,7 +156,7 @@ fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
 #[test]
 fn every_mutant_fails_what_it_declares() {
     let _alone = alone();
-    let outcomes = beside_each_other(|(which, targets)| {
+    let outcomes = beside_each_other(&tried(), |&(which, targets)| {
         let outcome = |target: &&'static str| {
             let failed = failures(Mutant::new(which), |own| own.id == *target);
             if let Some(text) = failed.first() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use saline_conformance::Need;
 
 use crate::mutant::{Mutant, Which};
-use crate::{beside_each_other, failures, is_of_the_wire};
+use crate::{beside_each_other, failures, is_of_the_wire, tried};
 
 const REWRITE: &str = "SALINE_WRITE_DOCS";
 
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 fn what_else_a_mutant_fails_was_reviewed() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mutants/snapshot.txt");
     let failed: BTreeMap<String, BTreeSet<String>> =
-        beside_each_other(|(which, _)| (which.to_string(), failed(which)))
+        beside_each_other(&tried(), |&(which, _)| (which.to_string(), failed(which)))
             .into_iter()
             .collect();
     if std::env::var_os(REWRITE).is_some() {

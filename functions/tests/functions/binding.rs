@@ -160,9 +160,38 @@ fn a_secret_is_shown_by_no_error_and_no_formatting() {
 }
 
 #[test]
+fn the_arguments_of_secret_parameters_are_taken_out_wherever_they_stand() {
+    let taken = |fun: &str, positional: &[&str], named: &[(&str, Value)]| {
+        let registry = registry();
+        let mut left = arguments(positional, named);
+        let secret = take_secrets(&registry.get(fun).unwrap().parameters, &mut left);
+        let places: Vec<String> = secret.iter().map(|(place, _)| place.to_string()).collect();
+        let of_secrets = secret
+            .iter()
+            .all(|(_, value)| *value == Value::from("p4ss"));
+        assert!(of_secrets, "{secret:?}");
+        let all = format!("{left:?}");
+        assert!(!all.contains("p4ss"), "{all}");
+        places.join(" ")
+    };
+    let p4ss = || Value::from("p4ss");
+    let by_name = [("user", Value::from("ann")), ("password", p4ss())];
+    assert_eq!(taken("place.login", &[], &by_name), "'password'");
+    assert_eq!(taken("place.login", &["ann", "p4ss", "p4ss"], &[]), "2 3");
+    let both = [("pin", p4ss()), ("pasword", p4ss())];
+    assert_eq!(
+        taken("place.login", &["ann", "p4ss", "p4ss", "p4ss"], &both),
+        "2 3 4 'pin' 'pasword'"
+    );
+    assert_eq!(taken("place.sign", &["ann", "p4ss", "p4ss"], &[]), "2 3");
+    let plain = [("x", Value::from("y"))];
+    assert_eq!(taken("place.everything", &["a", "1", "2", "b"], &plain), "");
+}
+
+#[test]
 fn a_marked_argument_is_shown_by_no_error() {
     let registry = registry();
-    let hidden = ["pin".to_owned(), "user".to_owned(), "usr".to_owned()];
+    let hidden = ["pin", "user", "usr"].map(ArgumentPlace::named);
     let error = |fun: &str, named: &[(&str, Value)]| {
         let function = registry.get(fun).unwrap();
         let bound = function.bind_hiding(arguments(&[], named), &hidden);
@@ -175,6 +204,16 @@ fn a_marked_argument_is_shown_by_no_error() {
     assert_eq!(
         error("place.login", &wrong),
         "login() expects a text as 'user', not what was given"
+    );
+    let list = Arguments {
+        positional: vec![Value::List(vec![Value::from("p4ss")])],
+        named: Vec::new(),
+    };
+    let bound = GREET.bind_hiding(list, &[ArgumentPlace::Positional(0)]);
+    let failure = (GREET.code)(&Place { name: "here" }, bound.unwrap()).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "greet() expects a text as 'who', not what was given"
     );
     let misspelt = error("place.greet", &[("usr", Value::from("p4ss"))]);
     assert!(

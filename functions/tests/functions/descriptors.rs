@@ -41,9 +41,9 @@ fn the_comment_is_the_documentation() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(selected(&[]).len(), 9);
-    assert_eq!(selected(&["place"]).len(), 9);
-    assert_eq!(selected(&["place."]).len(), 9);
+    assert_eq!(selected(&[]).len(), 10);
+    assert_eq!(selected(&["place"]).len(), 10);
+    assert_eq!(selected(&["place."]).len(), 10);
     assert_eq!(selected(&["pla"]), Vec::<String>::new());
     assert_eq!(selected(&["*.[fl]*"]), ["place.fail", "place.login"]);
     let both = ["place.greet", "place.welcome"];

@@ -14,8 +14,9 @@ use std::time::Duration;
 use saline_data::Value;
 use saline_functions::{
     BoundArguments, Context, Failure, FromValue, Mapping, Registry, Secret, function, parameters,
+    take_secrets,
 };
-use saline_messages::Arguments;
+use saline_messages::{ArgumentPlace, Arguments};
 
 /// What the synchronous functions run in. It borrows, as the context of a minion does.
 struct Place<'a> {
@@ -74,6 +75,12 @@ fn login(_: &Place<'_>, user: String, password: Secret<String>, pin: Option<Secr
     user == "ann" && password.reveal() == "p4ss" && pin.is_none()
 }
 
+/// Signs with keys.
+#[function]
+fn sign(_: &Place<'_>, user: String, #[args] keys: Vec<Secret<String>>) -> Vec<Value> {
+    vec![user.into(), i64::try_from(keys.len()).unwrap().into()]
+}
+
 /// Parameters of two functions.
 #[parameters]
 struct Where {
@@ -108,6 +115,7 @@ fn registry() -> Registry<Place<'static>> {
         &EVERYTHING,
         &REMOVE,
         &LOGIN,
+        &SIGN,
         &CONNECT,
         &OPTIONAL,
         &NOTHING,

@@ -3,7 +3,8 @@
 //! It is no part of the log: no level silences it, and a line is on the disk before what it is about is published. An
 //! order of somebody who is not local root waits until its line is synced, and is refused if that fails; one of local
 //! root waits until the line is written, and its job is committed while the line is synced, so that a crash of the
-//! master never loses the line, and only a loss of power within these milliseconds can.
+//! master never loses the line, and only a loss of power within these milliseconds can. Root's orders are carried out also
+//! when no line can be written: the next line that can be says how many are missing before it.
 //!
 //! | module | has |
 //! |---|---|
@@ -70,7 +71,10 @@ struct AuditState {
 
 #[derive(Debug)]
 struct Line {
-    bytes: Vec<u8>,
+    entries: record::Entries,
+    /// The decisions that this line counts.
+    suppressed: u64,
+    goes_on_without: bool,
     written: oneshot::Sender<Result<(), AuditError>>,
     synced: oneshot::Sender<Result<(), AuditError>>,
 }
@@ -136,11 +140,13 @@ impl Audit {
             return None;
         }
         let suppressed = self.shared.suppressed.swap(0, Ordering::Relaxed);
-        let bytes = record.line(self.shared.clock.wall(), suppressed);
+        let entries = record.entries(self.shared.clock.wall(), suppressed);
         let (written, is_written) = oneshot::channel();
         let (synced, is_synced) = oneshot::channel();
         let line = Line {
-            bytes,
+            entries,
+            suppressed,
+            goes_on_without: record.goes_on_without,
             written,
             synced,
         };
@@ -175,11 +181,24 @@ async fn write_lines(
     shared: Arc<AuditState>,
 ) {
     let file = Arc::new(Mutex::new(file));
-    let mut group = Vec::new();
+    let (mut group, mut missing): (Vec<Line>, u64) = (Vec::new(), 0);
     while lines.recv_many(&mut group, GROUP).await > 0 {
-        let bytes: Vec<u8> = group.iter().flat_map(|line| line.bytes.clone()).collect();
+        let mut bytes = Vec::new();
+        for (at, line) in group.iter_mut().enumerate() {
+            let before = if at == 0 { missing } else { 0 };
+            let entries = std::mem::take(&mut line.entries);
+            bytes.extend(record::line(entries, before));
+        }
         let max_bytes = settings.now().audit_max_bytes;
         let written = on_file(&shared, &file, move |file| file.append(&bytes, max_bytes)).await;
+        missing = match written {
+            Ok(()) => 0,
+            Err(_) => {
+                let suppressed = group.iter().map(|line| line.suppressed).sum();
+                shared.suppressed.fetch_add(suppressed, Ordering::Relaxed);
+                missing + group.iter().filter(|line| line.goes_on_without).count() as u64
+            }
+        };
         let mut waiting = Vec::new();
         for line in group.drain(..) {
             // Whoever asked may have gone.

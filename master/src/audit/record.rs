@@ -36,6 +36,23 @@ pub(crate) struct Record<'a> {
     pub(crate) request: Option<RequestId>,
     /// The decision.
     pub(crate) outcome: Outcome<'a>,
+    /// Whether it is carried out also when the line cannot be written. Such lines are counted as missing.
+    pub(crate) goes_on_without: bool,
+}
+
+/// What a line says, by the names of its parts.
+pub(super) type Entries = Vec<(&'static str, Value)>;
+
+/// Returns the line with these entries, and its line break. `missing` lines of what was carried out could not be written
+/// before it.
+pub(super) fn line(mut entries: Entries, missing: u64) -> Vec<u8> {
+    if missing > 0 {
+        let count = i64::try_from(missing).unwrap_or(i64::MAX);
+        entries.push(("lines_missing", Value::Int(count)));
+    }
+    let mut line = json::line(&Value::map(entries));
+    line.push(b'\n');
+    line
 }
 
 /// A decision, with the rule that decided.
@@ -54,14 +71,19 @@ pub(crate) enum Outcome<'a> {
 }
 
 impl Record<'_> {
+    /// Returns the line, of a decision before which none was left out.
+    pub(crate) fn line(&self, now: SystemTime) -> Vec<u8> {
+        line(self.entries(now, 0), 0)
+    }
+
     /// Whether nothing follows from the decision: it is a refusal, or an order that reaches no minion.
     pub(super) fn has_no_effect(&self) -> bool {
         let reaches_nobody = self.minions.is_some_and(|minions| minions.is_empty());
         reaches_nobody || matches!(self.outcome, Outcome::Refused { .. })
     }
 
-    /// Returns the line, with its line break. `suppressed` decisions without an effect had none since the last line.
-    pub(crate) fn line(&self, now: SystemTime, suppressed: u64) -> Vec<u8> {
+    /// Returns the entries of the line. `suppressed` decisions without an effect had none since the last line.
+    pub(super) fn entries(&self, now: SystemTime, suppressed: u64) -> Entries {
         let time = OffsetDateTime::from(now).format(&Rfc3339);
         let mut entries = vec![
             // It has a format for every time that a machine can have.
@@ -107,9 +129,7 @@ impl Record<'_> {
             let count = i64::try_from(suppressed).unwrap_or(i64::MAX);
             entries.push(("lines_suppressed", Value::Int(count)));
         }
-        let mut line = json::line(&Value::map(entries));
-        line.push(b'\n');
-        line
+        entries
     }
 }
 

@@ -24,6 +24,7 @@ fn record(principal: &str, outcome: Outcome<'static>) -> Record<'static> {
         subject: None,
         request: None,
         outcome,
+        goes_on_without: principal == "local root",
     }
 }
 
@@ -125,6 +126,36 @@ async fn a_full_disk_is_told_and_gone_when_there_is_room() {
     let pending = audit.append(record("local root", ALLOWED)).await.unwrap();
     pending.synced().await.unwrap();
     assert_eq!(audit.tail(10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_line_says_how_many_of_root_are_missing_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    std::fs::create_dir(&path).unwrap();
+    let audit = audit(&path);
+    for number in 0..40 {
+        // What is refused is counted in lines of root, which are not written either.
+        audit.append(record("local user eve", REFUSED)).await;
+        let who = if number < 3 {
+            "local root"
+        } else {
+            "operator a"
+        };
+        let pending = audit.append(record(who, ALLOWED)).await.unwrap();
+        pending.synced().await.unwrap_err();
+    }
+    std::fs::remove_dir(&path).unwrap();
+    for _ in 0..2 {
+        let pending = audit.append(record("operator a", ALLOWED)).await.unwrap();
+        pending.synced().await.unwrap();
+    }
+    let lines = audit.tail(10).await.unwrap();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    // What was refused to operators has not happened.
+    assert!(lines[0].ends_with(r#", "lines_missing": 3}"#), "{lines:?}");
+    assert!(lines[0].contains(r#""lines_suppressed": "#), "{lines:?}");
+    assert!(!lines[1].contains("lines_"), "{lines:?}");
 }
 
 #[test]

@@ -306,7 +306,8 @@ fn arguments_are_matched_whole_and_have_to_be_there() {
 fn a_rule_with_a_pattern_for_an_argument_allows_no_secret_there() {
     let rules = "publisher_acl:\n  ann:\n    - user.add:\n        kwargs: {password: '.*'}\n    - user.del\n";
     let mut secret = Arguments::default();
-    let values = vec![("password".to_owned(), Value::from("x"))];
+    let place = saline_messages::ArgumentPlace::named("password");
+    let values = vec![(place, Value::from("x"))];
     saline_messages::Secrets::set_apart(&mut secret, values).unwrap();
     let decision = |fun: &str, value: Value| {
         let ann = user("ann", &[]);
@@ -316,7 +317,23 @@ fn a_rule_with_a_pattern_for_an_argument_allows_no_secret_there() {
     let marker = secret.named[0].1.clone();
     assert!(decision("user.add", Value::from("x")));
     assert!(!decision("user.add", marker.clone()));
-    assert!(decision("user.del", marker));
+    assert!(decision("user.del", marker.clone()));
+    let rules = "publisher_acl:\n  ann:\n    - user.add:\n        args: ['.*']\n";
+    let by_position = |value: Value| {
+        let arguments = Arguments {
+            positional: vec![value],
+            named: Vec::new(),
+        };
+        let about = About::Function {
+            fun: "user.add",
+            arguments: &arguments.pack(),
+            minions: &[id("web1")],
+        };
+        let decided = authorizer(rules).authorize(&user("ann", &[]), Action::Publish, about);
+        decided.is_ok()
+    };
+    assert!(by_position(Value::from("x")));
+    assert!(!by_position(marker));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::jobs::StoreError;
 use bus::{Bus, EncodedEvent};
 pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
 pub use minion_events::MinionEventFirer;
-pub(crate) use reader::{EventReader, ReadEvent, ReadPage};
+pub(crate) use reader::{Acknowledged, EventReader, ReadEvent, ReadPage};
 pub use reports::ReturnReport;
 pub(crate) use reports::RunReport;
 
@@ -39,8 +39,7 @@ const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
 #[derive(Debug, Clone)]
 pub struct Events {
     bus: Bus,
-    /// None when no event is to be kept.
-    durable: Option<Arc<DurableEvents>>,
+    durable: Arc<DurableEvents>,
     clock: Clock,
 }
 
@@ -64,7 +63,7 @@ impl Events {
     /// there.
     pub(crate) fn start(
         publisher: Arc<dyn Publisher>,
-        durable: Option<Arc<DurableEvents>>,
+        durable: Arc<DurableEvents>,
         context: &Context,
     ) -> Self {
         Self {
@@ -80,10 +79,9 @@ impl Events {
     }
 
     fn uses(&self, tag: &str) -> Uses {
-        let durable = self.durable.as_ref();
         Uses {
             is_heard: self.bus.has_listener(tag),
-            is_kept: durable.is_some_and(|durable| durable.keeps(tag)),
+            is_kept: self.durable.keeps(tag).is_some(),
         }
     }
 
@@ -126,6 +124,12 @@ impl Events {
             true => self.keep(source, vec![event.bytes.clone()]).await,
             false => Ok(()),
         };
+        if kept.is_err()
+            && let Some(store) = self.durable.store()
+        {
+            // Nobody fires it again.
+            store.note_lost();
+        }
         if uses.is_heard {
             self.bus.publish(event).await;
         }
@@ -163,8 +167,8 @@ impl Events {
 
     /// Keeps events of one source, and returns after their commit.
     async fn keep(&self, source: String, events: Vec<Bytes>) -> Result<(), StoreError> {
-        match &self.durable {
-            Some(durable) => durable.keep(source, events).await,
+        match self.durable.store() {
+            Some(store) => store.keep(source, events).await,
             None => Ok(()),
         }
     }

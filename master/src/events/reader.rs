@@ -8,7 +8,7 @@ use saline_data::Value;
 use saline_messages::{Event, EventOrigin, EventTag, Jid, JobEvent, MinionId};
 use time::OffsetDateTime;
 
-use super::durable::{DurableEvents, EventCursor};
+use super::durable::{DurableEvents, EventCursor, EventStore};
 use super::reports::{EventData, job_new_data, job_returned_data};
 use super::{MAX_EVENT_RETURN, ReturnReport, STAMP, stamp};
 use crate::authorize::origin_of_owner;
@@ -17,8 +17,21 @@ use crate::jobs::{JobStore, Received, ReceivedKind, ReceivedQuery, StoreError};
 /// Reads events of which a filter has matched the tag.
 #[derive(Debug, Clone)]
 pub(crate) struct EventReader {
-    pub(crate) jobs: Arc<JobStore>,
-    pub(crate) durable: Arc<DurableEvents>,
+    jobs: Arc<JobStore>,
+    /// The filter.
+    durable: Arc<DurableEvents>,
+    store: Arc<EventStore>,
+}
+
+/// What became of the place of a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acknowledged {
+    /// It is noted.
+    Noted,
+    /// It is beyond the last event: what comes until then would be missed.
+    Beyond,
+    /// The name is too long, or too many others are known.
+    NoPlace,
 }
 
 /// An event, or the number of events that are lost at its place.
@@ -42,6 +55,15 @@ pub(crate) struct ReadPage {
 }
 
 impl EventReader {
+    /// Creates a reader; returns none while no event was to be kept.
+    pub(crate) fn new(jobs: &Arc<JobStore>, durable: &Arc<DurableEvents>) -> Option<Self> {
+        Some(Self {
+            jobs: Arc::clone(jobs),
+            durable: Arc::clone(durable),
+            store: Arc::clone(durable.store()?),
+        })
+    }
+
     /// Returns the events after a cursor: about `max_bytes`, but at least one if there is one.
     ///
     /// # Errors
@@ -54,7 +76,7 @@ impl EventReader {
         after: EventCursor,
         max_bytes: usize,
     ) -> Result<ReadPage, StoreError> {
-        let kept = self.durable.page(after.event, max_bytes).await?;
+        let kept = self.store.page(after.event, max_bytes).await?;
         let filter = Arc::clone(&self.durable);
         let query = ReceivedQuery {
             after: after.receipt,
@@ -111,11 +133,10 @@ impl EventReader {
     /// # Errors
     /// When SQLite fails.
     pub(crate) async fn cursor(&self, consumer: String) -> Result<EventCursor, StoreError> {
-        self.durable.cursor(consumer).await
+        self.store.cursor(consumer).await
     }
 
-    /// Notes how far a consumer has read, and returns after the commit. Returns false when its name is too long, or too
-    /// many others are known.
+    /// Notes how far a consumer has read, and returns after the commit.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -123,8 +144,30 @@ impl EventReader {
         &self,
         consumer: String,
         cursor: EventCursor,
-    ) -> Result<bool, StoreError> {
-        self.durable.acknowledge(consumer, cursor).await
+    ) -> Result<Acknowledged, StoreError> {
+        if cursor.event > self.store.last_number() || cursor.receipt > self.jobs.highest_receipt() {
+            return Ok(Acknowledged::Beyond);
+        }
+        Ok(match self.store.acknowledge(consumer, cursor).await? {
+            true => Acknowledged::Noted,
+            false => Acknowledged::NoPlace,
+        })
+    }
+
+    /// Forgets a consumer. Returns false when it is not known.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn forget(&self, consumer: String) -> Result<bool, StoreError> {
+        self.store.forget(consumer).await
+    }
+
+    /// Returns the names of all consumers.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn consumers(&self) -> Result<Vec<String>, StoreError> {
+        self.store.consumers().await
     }
 
     /// Returns the event of a publication or a return, as it was on the bus but for its stamp, which is that of the store.

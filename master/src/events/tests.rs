@@ -40,7 +40,7 @@ async fn events_that_wait_for_the_bus_are_bounded_in_bytes() {
         published: Mutex::default(),
     });
     let context = Context::default();
-    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
+    let events = Events::start(Arc::clone(&publisher) as _, nothing_kept(), &context);
     let fire = async |size: usize| {
         let data = [("data", Value::from("x".repeat(size)))];
         let fired = events.fire(EventTag::PresenceChange, EventOrigin::master(), data);
@@ -101,6 +101,17 @@ fn some_events(first: u64, count: usize) -> MinionEvents {
     }
 }
 
+/// Keeps no event.
+fn nothing_kept() -> Arc<DurableEvents> {
+    let settings = DurableSettings {
+        folder: "/nonexistent".into(),
+        filter: TagFilter::default(),
+        most_bytes: 0,
+    };
+    let clock = crate::clock::MasterClock::new(Clock);
+    Arc::new(DurableEvents::open(settings, clock).unwrap())
+}
+
 fn firer(events: &Events) -> Arc<MinionEventFirer> {
     let limiter = Arc::new(crate::bounds::report_limiter(Clock));
     let settings = LiveSettings::new(&MasterConfig::default());
@@ -126,7 +137,7 @@ async fn a_minion_that_floods_a_slow_bus_delays_nobody_else() {
         topics: Mutex::default(),
     });
     let context = Context::default();
-    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
+    let events = Events::start(Arc::clone(&publisher) as _, nothing_kept(), &context);
     let firer = firer(&events);
     flood(&context, &firer, 40);
     Clock.pause(Duration::from_secs(1)).await;
@@ -172,7 +183,7 @@ async fn what_a_minion_saved_up_is_published_at_its_rate() {
         topics: Mutex::default(),
     });
     let context = Context::default();
-    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
+    let events = Events::start(Arc::clone(&publisher) as _, nothing_kept(), &context);
     // Five seconds' worth at once: a listener's queue has room for 1,024.
     flood(&context, &firer(&events), 200);
     let (mut before, mut most) = (0, 0);
@@ -196,14 +207,14 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
         most_bytes: 1 << 20,
     };
     let clock = crate::clock::MasterClock::new(Clock);
-    let durable = DurableEvents::open(settings, clock).unwrap().unwrap();
-    let durable = Arc::new(durable);
+    let durable = Arc::new(DurableEvents::open(settings, clock).unwrap());
+    let store = Arc::clone(durable.store().unwrap());
     let publisher = Arc::new(Slow {
         permits: Semaphore::new(1_000),
         topics: Mutex::default(),
     });
     let context = Context::default();
-    let events = Events::start(publisher, Some(Arc::clone(&durable)), &context);
+    let events = Events::start(publisher, Arc::clone(&durable), &context);
     let log = || {
         let files = std::fs::read_dir(folder.path().join("events")).unwrap();
         let files = files.map(|file| file.unwrap());
@@ -226,7 +237,7 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     start.events[1].tag = "start".to_owned();
     firer.fire(origin(), &id("web1"), start).await.unwrap();
     assert!(log() > before);
-    let page = durable.page(0, usize::MAX).await.unwrap();
+    let page = store.page(0, usize::MAX).await.unwrap();
     let [kept] = &page.events[..] else {
         panic!("{page:?}");
     };
@@ -234,8 +245,28 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     assert_eq!(event.tag, "salt/minion/web1/start");
     assert_eq!(event.origin, origin());
     assert!(event.data.get(STAMP).is_some());
+    // What is in force can change, and what a full disk does not take is counted where nobody fires it again.
+    durable.set_filter(TagFilter::compile(&["*".to_owned()]).unwrap());
+    let accept = async |minion: &str| {
+        let origin = EventOrigin::master();
+        events.key(origin, &id(minion), "accept").await;
+    };
+    store.limit_size(true).await;
+    let many: Vec<MinionId> = (0..10_000).map(|n| id(&format!("minion-{n}"))).collect();
+    events.presence_change(&many, &[]).await;
+    let mut start = some_events(14, 1);
+    start.events[0].tag = "start".to_owned();
+    let large = Value::map([("text", Value::from("x".repeat(60_000)))]);
+    start.events[0].data = saline_data::Packed::pack(&large);
+    let failed = firer.fire(origin(), &id("web1"), start).await;
+    assert!(matches!(failed, Err(StoreError::Full)), "{failed:?}");
+    store.limit_size(false).await;
+    accept("web2").await;
+    let rest = store.page(kept.number, usize::MAX).await.unwrap();
+    let rest: Vec<_> = rest.events.iter().map(|kept| kept.event.as_ref()).collect();
+    assert!(matches!(rest[..], [Err(1), Ok(_)]), "{rest:?}");
     // A disk that fails: the minion is not told that its event was taken, and what is fired again is kept.
-    durable.close().await;
+    store.close().await;
     let mut start = some_events(14, 1);
     start.events[0].tag = "start".to_owned();
     let failed = firer.fire(origin(), &id("web1"), start).await;

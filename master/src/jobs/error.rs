@@ -1,4 +1,4 @@
-//! The errors of the job store.
+//! The errors of the job store, and of the store of events.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use saline_messages::Jid;
 
-/// The reason why the job store failed. One failed commit answers every caller whose command was in
+/// The reason why a store failed: the job store, or that of events. One failed commit answers every caller whose command was in
 /// it, so an error can be cloned.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The file or its folder cannot be created or opened.
-    #[error("the job store {}: {source}", path.display())]
+    #[error("the store {}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -20,7 +20,7 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// The file exists but is no usable store.
-    #[error("the job store {}: {source}", path.display())]
+    #[error("the store {}: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -28,12 +28,12 @@ pub enum StoreError {
         source: Arc<rusqlite::Error>,
     },
     /// The file is the database of another program, or a store from before the first release.
-    #[error("{} is not a job store of this version of Saline: move it out of the folder", .0.display())]
+    #[error("{} is not a store of this version of Saline: move it out of the folder", .0.display())]
     NoStore(PathBuf),
     /// Another version wrote the file.
     #[error(
-        "the job store {} has version {found}, and this program reads version {known}: start the saline-master that \
-         wrote it, or move it out of the folder, with the jobs in it",
+        "the store {} has version {found}, and this program reads version {known}: start the saline-master that \
+         wrote it, or move it out of the folder, with what is in it",
         path.display()
     )]
     OtherVersion {
@@ -48,13 +48,13 @@ pub enum StoreError {
     #[error("the system has no randomness")]
     NoRandomness,
     /// The disk is full. No part of the command was kept.
-    #[error("the disk of the job store is full")]
+    #[error("the disk of the store is full")]
     Full,
     /// Another job has the same jid.
     #[error("job {0} exists already")]
     JidTaken(Jid),
     /// The store holds a value that no version writes: the file was changed from outside.
-    #[error("the job store is damaged: expected {what}, found {found}")]
+    #[error("the store is damaged: expected {what}, found {found}")]
     Corrupt {
         /// The expected value.
         what: &'static str,
@@ -63,8 +63,8 @@ pub enum StoreError {
     },
     /// A file of the store cannot be read when the master starts.
     #[error(
-        "the file {} of the job store cannot be read: {source}; put a copy of it in its place (docs/operating.md), or move \
-         it away, without the jobs in it",
+        "the file {} of the store cannot be read: {source}; put a copy of it in its place (docs/operating.md), or move it \
+         away, without what is in it",
         path.display()
     )]
     UnreadableFile {
@@ -74,7 +74,7 @@ pub enum StoreError {
         source: Box<StoreError>,
     },
     /// SQLite failed. No part of the command was kept.
-    #[error("the job store: {0}")]
+    #[error("the store: {0}")]
     Database(#[source] Arc<rusqlite::Error>),
     /// Too many minions of too many jobs are under way.
     #[error(
@@ -86,7 +86,7 @@ pub enum StoreError {
     #[error("the job was removed meanwhile, because of keep_jobs_seconds or job_store_size")]
     Removed,
     /// The store was closed.
-    #[error("the job store is closed")]
+    #[error("the store is closed")]
     Closed,
 }
 

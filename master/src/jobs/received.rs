@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{Jid, MinionId, MinionJobState};
 
-use super::disk::return_parts;
-use super::disk::rows::{self, StoredJob};
+use super::disk::rows::StoredJob;
+use super::disk::{return_parts, rows};
 use super::memory::states;
 use super::{JobStore, StoreError, jid};
 
@@ -62,6 +62,11 @@ pub(crate) struct ReceivedPage {
 }
 
 impl JobStore {
+    /// Returns a receipt number that no later one is below.
+    pub(crate) fn highest_receipt(&self) -> i64 {
+        self.receipts.highest()
+    }
+
     /// Returns what was received after a receipt number.
     ///
     /// # Errors

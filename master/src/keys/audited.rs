@@ -46,10 +46,11 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
         outcome: Outcome::Allowed {
             rule: "who may write the keys",
         },
+        goes_on_without: true,
     };
     let path = config.audit_file();
     let mut file = AuditFile::new(path.clone());
-    let line = record.line(Clock.wall(), 0);
+    let line = record.line(Clock.wall());
     let noted = file
         .append(&line, config.audit_max_bytes)
         .and_then(|()| file.sync());

@@ -1,6 +1,6 @@
 //! The state of a master in a folder of its own, for the tests of its parts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use saline_channel::Identity;
@@ -20,7 +20,7 @@ pub(crate) struct TestMaster {
     pub(crate) pki_dir: PathBuf,
     /// Without it the server of the event bus would end.
     _requests: Box<dyn Requests>,
-    _root: tempfile::TempDir,
+    root: tempfile::TempDir,
 }
 
 impl TestMaster {
@@ -59,8 +59,13 @@ impl TestMaster {
             context,
             pki_dir,
             _requests: server.requests,
-            _root: root,
+            root,
         }
+    }
+
+    /// Returns the folder that has all of its files.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
     }
 
     /// Opens its keys once more, as at a start: nothing has been seen of them.

@@ -1,15 +1,15 @@
-//! `event`: fires events on the master's bus, and reads those that were kept.
+//! `event`: fires events on the master's bus, reads those that were kept, and forgets a reader of them.
 
 use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_messages::{Event, EventTag};
 
-use crate::events::{EventCursor, EventReader, ReadEvent, ReadPage};
+use crate::events::{Acknowledged, EventCursor, EventReader, ReadEvent, ReadPage};
 
 use super::Functions;
 use super::run::Run;
 
-pub(super) const FUNCTIONS: Functions = &[&READ, &SEND];
+pub(super) const FUNCTIONS: Functions = &[&FORGET, &READ, &SEND];
 
 /// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
 /// Tags of the master's own events, such as `salt/job/<jid>/new`, are refused, so that listeners can rely on them.
@@ -52,7 +52,7 @@ const PAGE: usize = 1024 * 1024;
 /// Returns events that the master keeps on its disk (`durable_events`), the oldest first, also those that were fired while
 /// nobody listened: `events`, `more` when there are further ones, and `next`, the place to go on from. Publications and
 /// returns of jobs are among them if `durable_events` matches their tags. Where events were lost because they were too many
-/// or too old, an entry has their number as `lost`.
+/// or too old, or since the disk was full, an entry has their number as `lost`.
 ///
 /// after
 ///     The place to go on from, as the call before returned it as `next`. Without it: from the beginning.
@@ -60,7 +60,7 @@ const PAGE: usize = 1024 * 1024;
 /// consumer
 ///     The name of a reader whose place the master keeps. With `after` the master notes that the reader is done with
 ///     everything before that place; without `after` it goes on from the place that was noted last. So an event is read
-///     again until the reader is done with it.
+///     again until the reader is done with it. `event.forget` ends that.
 ///
 /// CLI Example:
 ///
@@ -74,11 +74,7 @@ async fn read(
     consumer: Option<String>,
 ) -> Result<Value, Failure> {
     run.check_sees_all("event.read")?;
-    let reader = run.parts.event_reader.as_ref().ok_or_else(|| {
-        Failure::Execution(
-            "no events are kept: set durable_events and restart the master".to_owned(),
-        )
-    })?;
+    let reader = &reader(run)?;
     let after = match after {
         None => None,
         Some(place) => Some(parse(&place).ok_or_else(|| {
@@ -110,15 +106,61 @@ async fn read(
     ]))
 }
 
+/// Forgets a reader whose place the master keeps (`event.read consumer=`), and returns True. If it reads again, it begins
+/// with the oldest event.
+///
+/// consumer
+///     The name of the reader.
+///
+/// test
+///     Only return whether the reader is known.
+///
+/// CLI Example:
+///
+///     saline-run event.forget inventory
+#[function(changes)]
+async fn forget(
+    run: &Run,
+    consumer: String,
+    #[default(false)] test: bool,
+) -> Result<bool, Failure> {
+    run.check_sees_all("event.forget")?;
+    let reader = reader(run)?;
+    let known = reader.consumers().await?;
+    if test {
+        return Ok(known.contains(&consumer));
+    }
+    match reader.forget(consumer.clone()).await? {
+        true => Ok(true),
+        false => Err(Failure::Execution(format!(
+            "event.forget: there is no consumer {consumer:?}; known are: {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+fn reader(run: &Run) -> Result<EventReader, Failure> {
+    run.parts.event_reader().ok_or_else(|| {
+        let why = "no events are kept: set durable_events, and send the master SIGHUP";
+        Failure::Execution(why.to_owned())
+    })
+}
+
 async fn acknowledge(
     reader: &EventReader,
     consumer: String,
     after: EventCursor,
 ) -> Result<(), Failure> {
     match reader.acknowledge(consumer.clone(), after).await? {
-        true => Ok(()),
-        false => Err(Failure::Execution(format!(
-            "event.read: the place of consumer {consumer:?} is not kept: a name has 1 to 64 characters, and 64 consumers may have one"
+        Acknowledged::Noted => Ok(()),
+        Acknowledged::Beyond => Err(Failure::Invocation(format!(
+            "event.read: after={}-{} is beyond the last event: give what an earlier call returned as next, or no place to \
+             read from the beginning",
+            after.event, after.receipt
+        ))),
+        Acknowledged::NoPlace => Err(Failure::Execution(format!(
+            "event.read: the place of consumer {consumer:?} is not kept: a name has 1 to 64 characters, and 64 consumers may \
+             have one; saline-run event.forget ends one of these"
         ))),
     }
 }

@@ -7,7 +7,7 @@ use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
-use crate::events::{EventReader, Events};
+use crate::events::{DurableEvents, EventReader, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
@@ -28,8 +28,7 @@ pub(crate) struct RunnerParts {
     pub(crate) events: Events,
     pub(crate) authorizer: Authorizer,
     pub(crate) audit: Audit,
-    /// None when no events are kept.
-    pub(crate) event_reader: Option<EventReader>,
+    pub(crate) durable: Arc<DurableEvents>,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.
@@ -40,6 +39,11 @@ pub(crate) struct RunnerParts {
 }
 
 impl RunnerParts {
+    /// Returns the reader of kept events; none while no event was to be kept.
+    pub(crate) fn event_reader(&self) -> Option<EventReader> {
+        EventReader::new(&self.jobs, &self.durable)
+    }
+
     /// Returns the clock by which runners wait.
     pub(crate) fn clock(&self) -> Clock {
         self.context.clock

@@ -1,12 +1,14 @@
 //! The owner of runs: begins them as tasks of the master, ends them, and keeps their ends until they are read.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
-use saline_functions::{BoundArguments, Failure, Function, Registry};
-use saline_messages::{Outgoing, RequestId, RunnerCall, RunnerEnd, decode, encode};
+use saline_functions::{BoundArguments, Failure, Function, Registry, hide_panic, take_secrets};
+use saline_messages::random::NoRandomness;
+use saline_messages::{Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode};
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +60,30 @@ impl Runners {
         }
     }
 
-    /// Begins a run for the principal, or returns the one that the same request began.
+    /// Puts markers in the place of the arguments of secret parameters, so that rules, the audit file, events and the store see
+    /// these alone. Returns the values; none if there are none.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub(crate) fn set_secrets_apart(
+        &self,
+        call: &mut RunnerCall,
+    ) -> Result<Option<Secrets>, NoRandomness> {
+        let function = self.registry.get(&call.fun);
+        // `begin` refuses what has no function or cannot be read.
+        let (Some(function), Ok(mut arguments)) = (function, call.arg.unpack()) else {
+            return Ok(None);
+        };
+        let values = take_secrets(&function.parameters, &mut arguments);
+        let secrets = Secrets::set_apart(&mut arguments, values)?;
+        if secrets.is_some() {
+            call.arg = arguments.pack();
+        }
+        Ok(secrets)
+    }
+
+    /// Begins a run for the principal, or returns the one that the same request began. The function alone gets the values of
+    /// the secrets.
     ///
     /// # Errors
     /// One line that says why there is no such run.
@@ -66,6 +91,7 @@ impl Runners {
         &self,
         principal: &Principal,
         call: RunnerCall,
+        secrets: Option<Secrets>,
     ) -> Result<Arc<RunState>, String> {
         let operator = &*principal.owner();
         if let Some(before) = self.table.find(operator, call.request_id) {
@@ -77,8 +103,10 @@ impl Runners {
         if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
-        let arguments = call.arg.unpack().map_err(|error| error.to_string())?;
-        let arguments = function.bind(arguments);
+        let mut arguments = call.arg.unpack().map_err(|error| error.to_string())?;
+        let hidden = Secrets::put_in(secrets.as_ref(), &mut arguments);
+        let hidden = hidden.map_err(|error| error.to_string())?;
+        let arguments = function.bind_hiding(arguments, &hidden);
         let arguments = arguments.map_err(|error| told(&error.into(), fun))?;
         let state = Arc::new(RunState {
             request_id: call.request_id,
@@ -123,6 +151,7 @@ impl Runners {
             state: Arc::clone(&state),
             function: function.clone(),
             arguments,
+            has_secrets: !hidden.is_empty(),
             time: time.min(MAX_TIME),
             parts: Arc::clone(&self.parts),
             table: Arc::clone(&self.table),
@@ -165,6 +194,7 @@ struct RunTask {
     state: Arc<RunState>,
     function: Function<Run>,
     arguments: BoundArguments,
+    has_secrets: bool,
     time: Duration,
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
@@ -261,7 +291,12 @@ impl RunTask {
             if self.function.acts_once {
                 self.note_begin().await?;
             }
-            (self.function.code)(&run, self.arguments.clone()).await
+            let mut code = (self.function.code)(&run, self.arguments.clone());
+            poll_fn(|context| match self.has_secrets {
+                true => hide_panic(|| code.as_mut().poll(context)),
+                false => code.as_mut().poll(context),
+            })
+            .await
         };
         let ended = tokio::select! {
             biased;

@@ -33,20 +33,26 @@ pub struct RunnerVerb {
 
 impl RunnerVerb {
     /// Carries out the request of a principal.
-    pub(super) async fn carry_out(
+    pub(crate) async fn carry_out(
         &self,
         principal: &Principal,
-        request: RunnerRequest,
+        mut request: RunnerRequest,
     ) -> Result<OperatorReply, StoreError> {
         let owner = principal.owner();
         let find = |request_id: RequestId| self.runners.find(&owner, request_id);
-        let action = match &request {
+        let mut secrets = None;
+        let action = match &mut request {
             RunnerRequest::Run(call) => {
                 // A request that is repeated to wait is about a run that was allowed.
-                if find(call.request_id).is_none()
-                    && let Err(why) = self.decide(principal, call).await
-                {
-                    return Ok(OperatorReply::NotAllowed(why));
+                if find(call.request_id).is_none() {
+                    // Before anything is written about the run.
+                    secrets = match self.runners.set_secrets_apart(call) {
+                        Ok(secrets) => secrets,
+                        Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
+                    };
+                    if let Err(why) = self.decide(principal, call).await {
+                        return Ok(OperatorReply::NotAllowed(why));
+                    }
                 }
                 None
             }
@@ -63,7 +69,7 @@ impl RunnerVerb {
         let reply = match request {
             RunnerRequest::Run(call) => {
                 let is_async = call.is_async;
-                match self.runners.begin(principal, call) {
+                match self.runners.begin(principal, call, secrets) {
                     Ok(run) => return Ok(self.wait(&run, is_async).await),
                     Err(why) => RunnerReply::Refused(why),
                 }

@@ -9,7 +9,9 @@ use saline_config::MinionConfig;
 use saline_daemon::{Signal, Signals};
 use saline_data::{Packed, Value};
 use saline_exec::{Launcher, Program};
-use saline_messages::{Arguments, CallerReturn, Jid, MinionId, RequestId, StartId};
+use saline_functions::Failure;
+use saline_messages::random::NoRandomness;
+use saline_messages::{Arguments, CallerReturn, Jid, MinionId, RequestId, Secrets, StartId};
 use saline_protocol::transport::{Clock, Context, Registry};
 
 use crate::event_queue::EventQueue;
@@ -58,6 +60,7 @@ pub async fn call(
     modules: Modules,
     request: CallRequest,
 ) -> Result<Called, CallError> {
+    let call = Arc::new(Call::new(&modules, request)?);
     let mut signals = Signals::new().map_err(CallError::Signals)?;
     let id = match &config.id {
         Some(id) => id.clone(),
@@ -70,8 +73,8 @@ pub async fn call(
     let context = Context::default();
     let host = Arc::new(host(config, &id, master.is_some())?);
     let running = {
-        let (host, request) = (Arc::clone(&host), request.clone());
-        context.spawn_blocking(move || run(&host, &modules, request))
+        let (host, call) = (Arc::clone(&host), Arc::clone(&call));
+        context.spawn_blocking(move || call.run(&host, &modules))
     };
     tokio::pin!(running);
     let mut interrupted = false;
@@ -91,7 +94,7 @@ pub async fn call(
     };
     let delivery_error = match master {
         Some(mut master) if !interrupted => {
-            let returned = returned(&request, &outcome)?;
+            let returned = call.returned(&outcome)?;
             let told = master.tell(&host, returned).await;
             master.leave().await;
             told.err().map(|error| error.to_string())
@@ -133,22 +136,6 @@ fn host(config: &MinionConfig, id: &MinionId, has_master: bool) -> Result<Host, 
     Ok(host)
 }
 
-/// Runs the function on this thread.
-fn run(host: &Host, modules: &Modules, request: CallRequest) -> Outcome {
-    let entered = Running::default().enter(RunningJob {
-        jid: now_as_jid(),
-        fun: request.fun.clone(),
-        arg: request.arguments.to_salt(),
-        target: String::new(),
-        target_kind: "list",
-        user: request.user,
-        pid: std::process::id(),
-    });
-    // No other job can know of this call, so nothing has asked it to end.
-    let _ = entered.control().begin();
-    modules.call(&request.fun, request.arguments, host, entered.control())
-}
-
 /// Returns the time as a jid, which names the call on this machine alone.
 fn now_as_jid() -> Jid {
     let format = time::macros::format_description!(
@@ -160,14 +147,95 @@ fn now_as_jid() -> Jid {
     jid.unwrap_or_else(|| Jid::parse("00000000000000000000").expect("twenty digits"))
 }
 
-fn returned(request: &CallRequest, outcome: &Outcome) -> Result<CallerReturn, CallError> {
-    Ok(CallerReturn {
-        request_id: RequestId::random()?,
-        fun: request.fun.clone(),
-        arg: request.arguments.pack(),
-        user: request.user.clone(),
-        retcode: outcome.retcode,
-        success: outcome.success(),
-        payload: Packed::pack(&outcome.value),
-    })
+/// A call whose secret arguments are apart: the function alone gets their values.
+struct Call {
+    /// The request, with markers in the place of secrets.
+    request: CallRequest,
+    secrets: Option<Secrets>,
+}
+
+impl Call {
+    fn new(modules: &Modules, mut request: CallRequest) -> Result<Self, NoRandomness> {
+        let values = modules.take_secrets(&request.fun, &mut request.arguments);
+        let secrets = Secrets::set_apart(&mut request.arguments, values)?;
+        Ok(Self { request, secrets })
+    }
+
+    /// Runs the function on this thread.
+    fn run(&self, host: &Host, modules: &Modules) -> Outcome {
+        let CallRequest {
+            fun,
+            arguments,
+            user,
+        } = &self.request;
+        let entered = Running::default().enter(RunningJob {
+            jid: now_as_jid(),
+            fun: fun.clone(),
+            arg: arguments.to_salt(),
+            target: String::new(),
+            target_kind: "list",
+            user: user.clone(),
+            pid: std::process::id(),
+        });
+        // No other job can know of this call, so nothing has asked it to end.
+        let _ = entered.control().begin();
+        let mut arguments = arguments.clone();
+        match Secrets::put_in(self.secrets.as_ref(), &mut arguments) {
+            Ok(hidden) => modules.call_hiding(fun, arguments, &hidden, host, entered.control()),
+            // Somebody passed the marker of another job.
+            Err(error) => Outcome::of_failure(&Failure::Invocation(error.to_string()), fun, ""),
+        }
+    }
+
+    fn returned(&self, outcome: &Outcome) -> Result<CallerReturn, NoRandomness> {
+        Ok(CallerReturn {
+            request_id: RequestId::random()?,
+            fun: self.request.fun.clone(),
+            arg: self.request.arguments.pack(),
+            user: self.request.user.clone(),
+            retcode: outcome.retcode,
+            success: outcome.success(),
+            payload: Packed::pack(&outcome.value),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_functions::{Secret, function};
+
+    use super::*;
+    use crate::modules::JobContext;
+
+    const SECRET: &str = "correct-horse-battery";
+
+    /// Opens a vault.
+    #[function]
+    fn open(_: &JobContext<'_>, name: String, password: Secret<String>) -> bool {
+        name == "v" && password.reveal() == SECRET
+    }
+
+    #[test]
+    fn a_secret_reaches_the_function_and_not_the_master() {
+        let modules = Modules::built_in().with("vault", &[&OPEN]);
+        let id = MinionId::parse("m1").unwrap();
+        let host = host(&MinionConfig::default(), &id, false).unwrap();
+        for (positional, named) in [(vec!["v", SECRET], None), (vec!["v"], Some(SECRET))] {
+            let named = named.map(|value| ("password".to_owned(), Value::from(value)));
+            let request = CallRequest {
+                fun: "vault.open".to_owned(),
+                arguments: Arguments {
+                    positional: positional.into_iter().map(Value::from).collect(),
+                    named: named.into_iter().collect(),
+                },
+                user: "root".to_owned(),
+            };
+            let call = Call::new(&modules, request).unwrap();
+            let outcome = call.run(&host, &modules);
+            assert_eq!(outcome.value, Value::Bool(true));
+            let returned = format!("{:?}", call.returned(&outcome).unwrap().arg.unpack());
+            assert!(!returned.contains(SECRET), "{returned}");
+            assert!(returned.contains("__secret__"), "{returned}");
+        }
+    }
 }

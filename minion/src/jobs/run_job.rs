@@ -2,7 +2,7 @@
 
 use saline_data::Packed;
 use saline_functions::Failure;
-use saline_messages::{Arguments, Job, Return, Secrets};
+use saline_messages::{ArgumentPlace, Arguments, Job, Return, Secrets};
 
 use crate::executor::{Ending, Entered};
 use crate::host::Host;
@@ -39,7 +39,7 @@ pub fn run_job(
         }
     }
     let failed = |failure| Outcome::of_failure(&failure, &job.fun, "");
-    let call = |(arguments, hidden): (Arguments, Vec<String>)| {
+    let call = |(arguments, hidden): (Arguments, Vec<ArgumentPlace>)| {
         modules.call_hiding(&job.fun, arguments, &hidden, host, entered.control())
     };
     let outcome = match (entered.control().begin(), revealed(job, secrets)) {
@@ -62,13 +62,16 @@ pub fn run_job(
     JobEnd::Spooled(retcode)
 }
 
-/// Returns the arguments of a job with the values of the secret ones, and the names of these.
-fn revealed(job: &Job, secrets: Option<&Secrets>) -> Result<(Arguments, Vec<String>), Failure> {
+/// Returns the arguments of a job with the values of the secret ones, and the places of these.
+fn revealed(
+    job: &Job,
+    secrets: Option<&Secrets>,
+) -> Result<(Arguments, Vec<ArgumentPlace>), Failure> {
     let unpacked = job.arg.unpack();
     let mut arguments = unpacked.map_err(|error| Failure::Invocation(error.to_string()))?;
-    let names = Secrets::put_in(secrets, &mut arguments)
+    let places = Secrets::put_in(secrets, &mut arguments)
         .map_err(|error| Failure::Execution(format!("not run: {error}")))?;
-    Ok((arguments, names))
+    Ok((arguments, places))
 }
 
 /// Spools a return that says why the job was not run.

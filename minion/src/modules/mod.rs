@@ -7,21 +7,33 @@ mod grains;
 mod job_context;
 mod outcome;
 mod saltutil;
+mod signatures;
 mod sys;
 mod test;
 
 use saline_data::Value;
-use saline_functions::{Failure, Function, Registry};
-use saline_messages::Arguments;
+use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
+use saline_messages::{ArgumentPlace, Arguments};
 
 pub use job_context::JobContext;
 pub use outcome::{Outcome, ended, ended_before_start, interrupted};
+pub use signatures::parameters_of;
 
 use crate::executor::JobControl;
 use crate::host::Host;
 
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
+
+/// The modules that every minion has.
+const BUILT_IN: [(&str, Functions); 6] = [
+    ("cmd", cmd::FUNCTIONS),
+    ("event", event::FUNCTIONS),
+    ("grains", grains::FUNCTIONS),
+    ("saltutil", saltutil::FUNCTIONS),
+    ("sys", sys::FUNCTIONS),
+    ("test", test::FUNCTIONS),
+];
 
 /// The modules of a minion.
 #[derive(Debug, Default)]
@@ -30,13 +42,10 @@ pub struct Modules(Registry<JobContext<'static>>);
 impl Modules {
     /// Creates the set of modules that every minion has.
     pub fn built_in() -> Self {
-        Self::default()
-            .with("cmd", cmd::FUNCTIONS)
-            .with("event", event::FUNCTIONS)
-            .with("grains", grains::FUNCTIONS)
-            .with("saltutil", saltutil::FUNCTIONS)
-            .with("sys", sys::FUNCTIONS)
-            .with("test", test::FUNCTIONS)
+        let none = Self::default();
+        BUILT_IN.iter().fold(none, |modules, (name, functions)| {
+            modules.with(name, functions)
+        })
     }
 
     /// Adds a module; its functions replace those of the same name.
@@ -55,19 +64,29 @@ impl Modules {
         self.0.get(fun).is_none_or(|function| function.blocks)
     }
 
+    /// Takes the arguments of secret parameters out of a call; of an unknown function it has none.
+    pub fn take_secrets(
+        &self,
+        fun: &str,
+        arguments: &mut Arguments,
+    ) -> Vec<(ArgumentPlace, Value)> {
+        let parameters: &[Parameter] = self.0.get(fun).map_or(&[], |found| &found.parameters);
+        take_secrets(parameters, arguments)
+    }
+
     /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes
     /// its return.
     pub fn call(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
         self.call_hiding(fun, arguments, &[], host, job)
     }
 
-    /// Runs a function as [`call`](Self::call) does. No error about its arguments shows the values of the named ones
-    /// in `hidden`.
+    /// Runs a function as [`call`](Self::call) does. No error about its arguments shows the values of those in `hidden`,
+    /// and the text of a panic is left out if there are any: the code may have put a value into it.
     pub fn call_hiding(
         &self,
         fun: &str,
         arguments: Arguments,
-        hidden: &[String],
+        hidden: &[ArgumentPlace],
         host: &Host,
         job: &JobControl,
     ) -> Outcome {
@@ -82,13 +101,21 @@ impl Modules {
             };
             (function.code)(&context, function.bind_hiding(arguments, hidden)?)
         };
+        let run = || match hidden {
+            [] => run(),
+            _ => hide_panic(run),
+        };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => judged(outcome),
             Ok(Err(failure)) => {
                 Outcome::of_failure(&failure, fun, &function.indented_documentation())
             }
             Err(panic) => {
-                let text = panic_text(panic.as_ref());
+                let text = match hidden {
+                    [] => panic_text(panic.as_ref()),
+                    _ => "it panicked; the text is left out, since the call has secret arguments"
+                        .to_owned(),
+                };
                 tracing::error!("{fun} panicked: {text}");
                 Outcome::of_failure(&Failure::Exception(text), fun, "")
             }

@@ -4,18 +4,9 @@ use std::time::Duration;
 
 use crate::deployment::{Deployment, wait};
 use saline_data::Value;
-use saline_messages::{Jid, KeyAction, KeyState, MinionJobState, RETCODE_INTERRUPTED};
+use saline_messages::{KeyAction, KeyState, MinionJobState, RETCODE_INTERRUPTED};
 use saline_protocol::transport::Clock;
 use saline_targeting::{MAX_GRAINS, Target, TargetKind};
-
-/// Whether a minion runs the job.
-async fn runs(deployment: &Deployment, jid: &Jid) -> bool {
-    let client = deployment.client().await;
-    let page = client.job_states(jid, None).await.unwrap();
-    client.shutdown().await;
-    let mut states = page.states.iter();
-    states.any(|(_, state)| *state == MinionJobState::Running)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_run_and_what_fails_says_why() {
@@ -140,7 +131,15 @@ async fn a_return_survives_a_restart_of_the_master() {
     let jid = deployment
         .publish("m1", "test.sleep", &[Value::Int(2)])
         .await;
-    wait("the job to run", async || runs(&deployment, &jid).await).await;
+    wait("the job to run", async || {
+        let client = deployment.client().await;
+        let page = client.job_states(&jid, None).await.unwrap();
+        client.shutdown().await;
+        page.states
+            .iter()
+            .any(|(_, state)| *state == MinionJobState::Running)
+    })
+    .await;
     deployment.stop_master().await;
     wait("the return to lie in the spool", async || {
         minion.minion.unacknowledged() == 1
@@ -196,7 +195,15 @@ async fn a_minion_that_stops_answers_for_what_it_interrupts_and_stays_away() {
     let long = deployment
         .publish("m1", "cmd.run", &["sleep 600".into()])
         .await;
-    wait("both to run", async || runs(&deployment, &long).await).await;
+    wait("both to run", async || {
+        let client = deployment.client().await;
+        let page = client.job_states(&long, None).await.unwrap();
+        client.shutdown().await;
+        page.states
+            .iter()
+            .any(|(_, state)| *state == MinionJobState::Running)
+    })
+    .await;
     minion.stop().await;
     assert!(deployment.stored(&short).await.success);
     let interrupted = deployment.stored(&long).await;

@@ -4,7 +4,7 @@
 use crate::deployment::Deployment;
 use saline_client::{Client, RunnerSpec};
 use saline_data::Value;
-use saline_messages::ProtocolVersions;
+use saline_messages::{KeyRequest, ProtocolVersions};
 
 fn versions(lowest: u16, highest: u16) -> ProtocolVersions {
     ProtocolVersions { lowest, highest }
@@ -79,7 +79,7 @@ async fn without_a_common_version_minion_and_operator_say_what_to_do() {
     minion.stop().await;
 
     let refused = match Client::connect(&deployment.config, &deployment.registry).await {
-        Ok(client) => client.last_seen(Vec::new()).await.map(drop),
+        Ok(client) => client.keys(KeyRequest::List).await.map(drop),
         Err(error) => Err(error),
     };
     let said = refused.unwrap_err().to_string();

@@ -42,7 +42,11 @@ fn main() -> ExitCode {
             saline_minion::run_with(registry, saline_exec::Program::this_one(&[]))
         }
         Some("saline-exec") => saline_exec::main(),
-        Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
+        Some("saline") => operator(saline_cli::saline(
+            std::env::args_os(),
+            registry,
+            saline_minion::modules::parameters_of,
+        )),
         Some("saline-key") => operator(saline_cli::saline_key(
             std::env::args_os(),
             registry,

@@ -2,5 +2,6 @@
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
-    saline_cli::saline(std::env::args_os(), saline_websocket::registry()).await
+    let parameters_of = saline_minion::modules::parameters_of;
+    saline_cli::saline(std::env::args_os(), saline_websocket::registry(), parameters_of).await
 }

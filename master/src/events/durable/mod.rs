@@ -6,14 +6,20 @@
 //!
 //! The events are one file of SQLite, written by a [`Writer`] as the job store is: what waits is one commit. They are
 //! bounded in bytes and in age. Beyond the bytes the source that has most loses its oldest, so that one minion's flood
-//! loses nobody else's events; a gap with the number of those that went stands in their place (`tables`).
+//! loses nobody else's events; a gap with the number of those that went stands in their place (`tables`). So does one of
+//! those that a full disk did not take, from the next time on that it takes something.
 
 mod filter;
+mod in_force;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -29,6 +35,7 @@ use crate::jobs::disk::writer::{PartitionLimits, StoreFile, Writer};
 use crate::jobs::memory::receipts::ReceiptSource;
 
 pub(crate) use filter::TagFilter;
+pub(crate) use in_force::{DurableEvents, DurableSettings};
 pub(crate) use tables::{EventCursor, KeptEvent};
 
 /// The cache of the connection that writes, in bytes.
@@ -40,24 +47,14 @@ const MAX_CONSUMERS: usize = 64;
 /// The longest name of a consumer, in bytes.
 const MAX_NAME: usize = 64;
 
-/// Which events are kept, where, and how many.
-#[derive(Debug, Clone)]
-pub(crate) struct DurableSettings {
-    /// The folder of the file.
-    pub(crate) folder: PathBuf,
-    /// The tags of the events that are kept.
-    pub(crate) filter: TagFilter,
-    /// The size in bytes of all kept events.
-    pub(crate) most_bytes: u64,
-}
-
 /// The kept events. Every method may be called from any task at once.
-pub(crate) struct DurableEvents {
-    filter: TagFilter,
+pub(crate) struct EventStore {
     most_bytes: u64,
     numbers: Arc<ReceiptSource>,
     /// The bytes of each source; none when they have to be counted again, after a failure.
     shares: Arc<Mutex<Option<Shares>>>,
+    /// The events that were not taken, and of which the store does not know yet.
+    untold: Arc<AtomicU64>,
     /// The only partition of the store.
     file: i64,
     writer: Writer,
@@ -74,39 +71,45 @@ pub(super) struct EventPage {
     pub(super) more: bool,
 }
 
-impl DurableEvents {
-    /// Opens the store of events. Returns none, and creates nothing, when the filter matches nothing and nothing was
-    /// kept before. Blocks on the disk, so for the start of a daemon.
+impl EventStore {
+    /// Opens the store in this folder, in which all events have at most `most_bytes`. A file that is damaged is set aside, and
+    /// another one takes its place. Blocks on the disk.
     ///
     /// # Errors
-    /// When a file cannot be opened, is no store of events, or was written by a later version.
-    pub(crate) fn open(
-        settings: DurableSettings,
-        clock: MasterClock,
-    ) -> Result<Option<Self>, StoreError> {
-        let DurableSettings {
-            folder,
-            filter,
-            most_bytes,
-        } = settings;
-        if filter.is_empty() && !folder.exists() {
-            return Ok(None);
-        }
-        let partitions = Arc::new(Partitions::list(&folder, tables::EVENTS, CACHE)?);
+    /// When a file cannot be opened, or was written by a later version.
+    fn open(folder: &Path, most_bytes: u64, clock: MasterClock) -> Result<Self, StoreError> {
+        let partitions = Arc::new(Partitions::list(folder, tables::EVENTS, CACHE)?);
         let connections = |access| Connections::new(Arc::clone(&partitions), access);
-        let file = match partitions.newest() {
-            Some(file) => file,
-            None => {
-                let now = clock.micros();
-                drop(partitions.create(now)?);
-                now
+        let create = || {
+            let now = clock.micros();
+            partitions.create(now).map(|_| (now, 0))
+        };
+        let (file, last) = match partitions.newest() {
+            None => create()?,
+            Some(file) => {
+                let last = connections(Access::Write)
+                    .of(file)
+                    .and_then(tables::last_number);
+                match last {
+                    Ok(last) => (file, last),
+                    Err(error) if is_damage(&error) => {
+                        let path = partitions.path(file);
+                        let aside =
+                            set_aside(&path).map_err(|error| StoreError::io(&path, error))?;
+                        tracing::error!(
+                            "the file of kept events {} is damaged ({error}): it was set aside as {}; the events in it are not \
+                             read any more, and consumers begin anew",
+                            path.display(),
+                            aside.display()
+                        );
+                        partitions.remove(file);
+                        create()?
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         };
-        let last = connections(Access::Write)
-            .of(file)
-            .and_then(tables::last_number);
-        let last = last.map_err(|error| error.of_file(&partitions.path(file)))?;
-        let started = |error| StoreError::io(&folder, error);
+        let started = |error| StoreError::io(folder, error);
         let reader = ConnectionThread::start("saline-events", connections(Access::Upkeep));
         let reader = reader.map_err(started)?;
         // One file: it is bounded by itself, and no other one follows it.
@@ -120,25 +123,15 @@ impl DurableEvents {
             no_limits,
             reader.0.try_sender(),
         );
-        Ok(Some(Self {
-            filter,
+        Ok(Self {
             most_bytes,
             numbers: Arc::new(ReceiptSource::after(last, clock)),
             shares: Arc::default(),
+            untold: Arc::default(),
             file,
             writer: writer.map_err(started)?,
             reader,
-        }))
-    }
-
-    /// Whether the filter matches a tag.
-    pub(crate) fn matches(&self, tag: &str) -> bool {
-        self.filter.matches(tag)
-    }
-
-    /// Whether events with this tag are kept here.
-    pub(crate) fn keeps(&self, tag: &str) -> bool {
-        self.filter.matches(tag) && !filter::is_in_job_store(tag)
+        })
     }
 
     /// Keeps encoded events of one source, and returns after their commit.
@@ -161,11 +154,22 @@ impl DurableEvents {
         .await
     }
 
+    /// Notes that an event was not taken. A gap stands in its place when the store takes something again.
+    pub(crate) fn note_lost(&self) {
+        self.untold.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the highest number that was given to an event.
+    pub(crate) fn last_number(&self) -> i64 {
+        self.numbers.last()
+    }
+
     /// Removes the events before this time, in microseconds since 1970, a little in each transaction.
     ///
     /// # Errors
     /// When SQLite fails.
     pub(crate) async fn remove_older(&self, before: i64) -> Result<(), StoreError> {
+        self.tell_lost().await?;
         let has_older = move |connection: &Connection| tables::has_older(connection, before);
         if !self.reader.moment(self.file, has_older).await? {
             return Ok(());
@@ -211,7 +215,7 @@ impl DurableEvents {
         }
         self.change(0, move |connection, _| {
             let is_known = tables::cursor(connection, &consumer)? != EventCursor::default();
-            if !is_known && tables::consumers(connection)? >= MAX_CONSUMERS {
+            if !is_known && tables::consumers(connection)?.len() >= MAX_CONSUMERS {
                 return Ok(false);
             }
             tables::acknowledge(connection, &consumer, cursor)?;
@@ -220,20 +224,62 @@ impl DurableEvents {
         .await
     }
 
+    /// Forgets a consumer. Returns false when it is not known.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn forget(&self, consumer: String) -> Result<bool, StoreError> {
+        self.change(0, move |connection, _| {
+            tables::forget(connection, &consumer)
+        })
+        .await
+    }
+
+    /// Returns the names of the consumers that have acknowledged something.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn consumers(&self) -> Result<Vec<String>, StoreError> {
+        self.reader.moment(self.file, tables::consumers).await
+    }
+
+    /// Puts a gap in the place of events that were not taken.
+    async fn tell_lost(&self) -> Result<(), StoreError> {
+        match self.untold.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => self.change(0, |_, _| Ok(())).await,
+        }
+    }
+
     /// Finishes the queued work and ends the threads; later calls fail with [`StoreError::Closed`].
     pub(crate) async fn close(&self) {
+        if let Err(error) = self.tell_lost().await {
+            tracing::error!(
+                "{} events were not kept, and readers are not told: {error}",
+                self.untold.load(Ordering::Relaxed)
+            );
+        }
         self.reader.0.close().await;
         self.writer.close().await;
     }
 
-    /// Runs `act` on the writer's thread.
+    /// Runs `act` on the writer's thread, after the gap of events that were not taken before.
     async fn change<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection, &mut Shares) -> Result<T, StoreError> + Send + 'static,
     {
         let (shares, after) = (Arc::clone(&self.shares), Arc::clone(&self.shares));
+        let (untold, numbers) = (Arc::clone(&self.untold), Arc::clone(&self.numbers));
+        // What this command tells, to be told again if it is not committed.
+        let told = Arc::new(AtomicU64::new(0));
+        let (telling, untold_after) = (Arc::clone(&told), Arc::clone(&self.untold));
         let act = move |connection: &Connection| {
+            let lost = untold.swap(0, Ordering::Relaxed);
+            telling.store(lost, Ordering::Relaxed);
+            if lost > 0 {
+                tables::note_not_taken(connection, numbers.next(), lost)?;
+            }
             let mut shares = lock(&shares);
             let counted = match shares.take() {
                 Some(counted) => counted,
@@ -245,6 +291,7 @@ impl DurableEvents {
             if result.is_err() {
                 // What the statements did may have been taken back.
                 *lock(&after) = None;
+                untold_after.fetch_add(told.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         };
         let place = StoreFile::Partition(self.file);
@@ -261,8 +308,55 @@ fn lock(shares: &Mutex<Option<Shares>>) -> MutexGuard<'_, Option<Shares>> {
     })
 }
 
-impl std::fmt::Debug for DurableEvents {
+#[cfg(test)]
+impl EventStore {
+    /// Has the disk be full from now on, or not any more.
+    pub(super) async fn limit_size(&self, is_full: bool) {
+        let limit = move |connection: &Connection, _: &mut Shares| {
+            let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+            let most = if is_full {
+                pages
+            } else {
+                i64::from(u32::MAX - 1)
+            };
+            connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
+            Ok(())
+        };
+        self.change(0, limit).await.unwrap();
+    }
+}
+
+/// Whether a file cannot be read because of what is in it.
+fn is_damage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Open { .. }
+            | StoreError::NoStore(_)
+            | StoreError::Corrupt { .. }
+            | StoreError::Database(_)
+    )
+}
+
+/// Gives a file and its log other names, and returns that of the file.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let with = |suffix: &str| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for log in ["-wal", "-shm"] {
+        match fs::rename(with(log), with(&format!(".damaged{log}"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let aside = with(".damaged");
+    fs::rename(path, &aside)?;
+    Ok(aside)
+}
+
+impl std::fmt::Debug for EventStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DurableEvents").finish_non_exhaustive()
+        f.debug_struct("EventStore").finish_non_exhaustive()
     }
 }

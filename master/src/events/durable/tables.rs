@@ -1,8 +1,8 @@
 //! The rows of kept events, on a connection.
 //!
 //! A row is an event, or the gap that lost events left: it has the number of the last of them, and how many there were.
-//! The gap of a source that lost its oldest events has the name of that source, and the gap of those that were too old
-//! has none. A gap takes the one before it in, unless a consumer has read that one: nobody is told of a loss twice.
+//! The gap of a source that lost its oldest events has the name of that source, the gap of those that were too old has
+//! none, and that of those that the disk did not take has one of its own. A gap takes the one before it in, unless a consumer has read that one: nobody is told of a loss twice.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -44,6 +44,10 @@ const REMOVED_AT_ONCE: i64 = 1_000;
 
 /// The source of the gap that events leave that were too old.
 const TOO_OLD: &str = "";
+
+/// The source of the gaps of events that the disk did not take. They stay apart, since events of all sources are between
+/// them.
+const NOT_TAKEN: &str = "not taken";
 
 /// An event or a gap, as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +124,24 @@ fn evict(connection: &Connection, shares: &mut Shares, source: &str) -> Result<(
     delete(connection, number)?;
     shares.remove(source, size.into());
     note_gap(connection, source, number, 1)
+}
+
+/// Notes that the disk did not take `lost` events before this number.
+pub(super) fn note_not_taken(
+    connection: &Connection,
+    number: i64,
+    lost: u64,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO events (number, source, size, lost, event) VALUES (?1, ?2, 0, ?3, NULL)",
+        )?
+        .execute(params![
+            number,
+            NOT_TAKEN,
+            i64::try_from(lost).unwrap_or(i64::MAX)
+        ])?;
+    Ok(())
 }
 
 /// Notes that `lost` events of a source went, of which the last one had this number. Gaps between which no consumer stands
@@ -255,10 +277,20 @@ pub(super) fn cursor(connection: &Connection, consumer: &str) -> Result<EventCur
     Ok(found.unwrap_or_default())
 }
 
-/// Returns how many consumers have acknowledged something.
-pub(super) fn consumers(connection: &Connection) -> Result<usize, StoreError> {
-    let count: u32 = connection.query_row("SELECT count(*) FROM cursors", [], |row| row.get(0))?;
-    Ok(count as usize)
+/// Returns the consumers that have acknowledged something, sorted by name.
+pub(super) fn consumers(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT consumer FROM cursors ORDER BY consumer")?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Forgets a consumer. Returns false when it is not known.
+pub(super) fn forget(connection: &Connection, consumer: &str) -> Result<bool, StoreError> {
+    let removed = connection
+        .prepare_cached("DELETE FROM cursors WHERE consumer = ?1")?
+        .execute([consumer])?;
+    Ok(removed > 0)
 }
 
 /// Notes how far a consumer has acknowledged. It never goes back.

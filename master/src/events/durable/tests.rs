@@ -21,28 +21,36 @@ impl Place {
         self.0.path().join("events")
     }
 
-    fn open(&self) -> DurableEvents {
-        open(&self.folder(), &["salt/*"]).unwrap()
+    fn open(&self) -> EventStore {
+        open(&self.folder())
     }
 }
 
-fn open(folder: &Path, globs: &[&str]) -> Option<DurableEvents> {
+fn open(folder: &Path) -> EventStore {
+    EventStore::open(folder, MOST, MasterClock::new(Clock)).unwrap()
+}
+
+fn filter(globs: &[&str]) -> TagFilter {
     let globs: Vec<_> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+    TagFilter::compile(&globs).unwrap()
+}
+
+fn in_force(folder: &Path, globs: &[&str]) -> DurableEvents {
     let settings = DurableSettings {
         folder: folder.to_owned(),
-        filter: TagFilter::compile(&globs).unwrap(),
+        filter: filter(globs),
         most_bytes: MOST,
     };
     DurableEvents::open(settings, MasterClock::new(Clock)).unwrap()
 }
 
-async fn keep(store: &DurableEvents, source: &str, event: &str) {
+async fn keep(store: &EventStore, source: &str, event: &str) {
     let event = Bytes::copy_from_slice(event.as_bytes());
     store.keep(source.to_owned(), vec![event]).await.unwrap();
 }
 
 /// Returns all events as texts; a gap as the number of lost events.
-async fn all(store: &DurableEvents) -> Vec<Result<String, u64>> {
+async fn all(store: &EventStore) -> Vec<Result<String, u64>> {
     texts(store.page(0, usize::MAX).await.unwrap())
 }
 
@@ -75,7 +83,7 @@ async fn what_was_kept_is_there_after_a_crash_and_numbers_go_on() {
     assert!(store.acknowledge("x".to_owned(), cursor).await.unwrap());
     // The store is open still, and nothing of it was closed.
     let crashed = copy_of(&place.folder());
-    let store = open(crashed.path(), &["salt/*"]).unwrap();
+    let store = open(crashed.path());
     assert_eq!(store.cursor("x".to_owned()).await.unwrap(), cursor);
     keep(&store, "minion a", "three").await;
     let rest = store.page(cursor.event, usize::MAX).await.unwrap();
@@ -199,19 +207,45 @@ fn log_of(folder: &Path) -> u64 {
     logs.map(|entry| entry.metadata().unwrap().len()).sum()
 }
 
-#[test]
-fn without_a_filter_no_store_is_created_and_one_that_exists_is_read() {
+#[tokio::test]
+async fn without_a_filter_no_store_is_created_until_one_is_taken_over() {
     let place = Place::new();
-    assert!(open(&place.folder(), &[]).is_none());
+    let events = in_force(&place.folder(), &[]);
+    assert!(events.store().is_none());
+    events.set_filter(TagFilter::default());
     assert!(!place.folder().exists());
-    drop(place.open());
-    assert!(!open(&place.folder(), &[]).unwrap().keeps("salt/auth"));
+    events.set_filter(filter(&["salt/auth"]));
+    let store = events.keeps("salt/auth").unwrap();
+    assert!(events.keeps("salt/key").is_none());
+    keep(store, "master", "one").await;
+    events.set_filter(filter(&["salt/key"]));
+    assert!(events.keeps("salt/auth").is_none());
+    assert!(events.keeps("salt/key").is_some());
+    // What was kept can be read also when nothing more is.
+    events.set_filter(TagFilter::default());
+    assert!(events.keeps("salt/key").is_none());
+    assert_eq!(all(events.store().unwrap()).await, [Ok("one".to_owned())]);
+    drop(events);
+    let events = in_force(&place.folder(), &[]);
+    assert_eq!(all(events.store().unwrap()).await, [Ok("one".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_keeps_nothing_and_is_opened_by_the_next_filter() {
+    let place = Place::new();
+    let events = in_force(&place.folder(), &[]);
+    std::fs::write(place.folder(), "no folder").unwrap();
+    events.set_filter(filter(&["*"]));
+    assert!(events.keeps("salt/auth").is_none());
+    std::fs::remove_file(place.folder()).unwrap();
+    events.set_filter(filter(&["*"]));
+    assert!(events.keeps("salt/auth").is_some());
 }
 
 #[test]
 fn what_the_job_store_has_is_not_kept_once_more() {
     let place = Place::new();
-    let store = place.open();
+    let events = in_force(&place.folder(), &["salt/*"]);
     for (tag, is_kept) in [
         ("salt/auth", true),
         ("salt/minion/web1/start", true),
@@ -221,9 +255,89 @@ fn what_the_job_store_has_is_not_kept_once_more() {
         ("salt/run/20261121091409931549/ret", false),
         ("myco/deploy", false),
     ] {
-        assert_eq!(store.keeps(tag), is_kept, "{tag}");
+        assert_eq!(events.keeps(tag).is_some(), is_kept, "{tag}");
     }
-    assert!(store.matches("salt/job/20261121091409931549/ret/web1"));
+    assert!(events.matches("salt/job/20261121091409931549/ret/web1"));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_set_aside_and_events_are_kept_in_another_one() {
+    for (damage, from) in [("not SQLite", 0), ("an empty page", 4096)] {
+        let place = Place::new();
+        let store = place.open();
+        let file = store.file;
+        keep(&store, "master", "one").await;
+        store.close().await;
+        drop(store);
+        let entries = std::fs::read_dir(place.folder()).unwrap();
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        let path = paths.find(|path| path.extension().is_some_and(|end| end == "sqlite"));
+        let path = path.unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[from..].fill(0x55);
+        std::fs::write(&path, &bytes).unwrap();
+        let store = place.open();
+        assert_ne!(store.file, file, "{damage}");
+        let aside = path.with_extension("sqlite.damaged");
+        assert_eq!(std::fs::read(aside).unwrap(), bytes, "{damage}");
+        assert!(!path.exists(), "{damage}");
+        keep(&store, "master", "two").await;
+        assert_eq!(all(&store).await, [Ok("two".to_owned())], "{damage}");
+        store.close().await;
+        drop(store);
+        assert_eq!(all(&place.open()).await, [Ok("two".to_owned())], "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_full_disk_did_not_take_is_counted_at_its_place() {
+    let place = Place::new();
+    let store = place.open();
+    keep(&store, "master", "before").await;
+    store.limit_size(true).await;
+    let large = Bytes::from(vec![b'x'; 64 * 1024]);
+    for _ in 0..3 {
+        let kept = store.keep("master".to_owned(), vec![large.clone()]).await;
+        assert!(matches!(kept, Err(StoreError::Full)), "{kept:?}");
+        store.note_lost();
+    }
+    store.limit_size(false).await;
+    assert_eq!(store.untold.load(Ordering::Relaxed), 0, "it is told");
+    keep(&store, "master", "after").await;
+    let told = [Ok("before".to_owned()), Err(3), Ok("after".to_owned())];
+    assert_eq!(all(&store).await, told);
+    // Another loss has a place of its own, and is told also when nothing follows.
+    store.note_lost();
+    store.remove_older(0).await.unwrap();
+    assert_eq!(all(&store).await, [&told[..], &[Err(1)]].concat());
+    store.note_lost();
+    store.close().await;
+    drop(store);
+    let told = [&told[..], &[Err(1), Err(1)]].concat();
+    assert_eq!(all(&place.open()).await, told);
+}
+
+#[tokio::test]
+async fn a_consumer_that_is_forgotten_begins_anew_and_leaves_its_place_to_others() {
+    let place = Place::new();
+    let store = place.open();
+    let at = EventCursor {
+        event: 5,
+        receipt: 5,
+    };
+    for number in 0..MAX_CONSUMERS {
+        let name = format!("c{number}");
+        assert!(store.acknowledge(name, at).await.unwrap());
+    }
+    assert!(!store.acknowledge("late".to_owned(), at).await.unwrap());
+    assert!(store.forget("c1".to_owned()).await.unwrap());
+    assert!(!store.forget("c1".to_owned()).await.unwrap());
+    let cursor = store.cursor("c1".to_owned()).await.unwrap();
+    assert_eq!(cursor, EventCursor::default());
+    assert!(store.acknowledge("late".to_owned(), at).await.unwrap());
+    let known = store.consumers().await.unwrap();
+    assert_eq!(known.len(), MAX_CONSUMERS);
+    assert!(known.contains(&"late".to_owned()) && !known.contains(&"c1".to_owned()));
 }
 
 #[derive(Debug, Clone)]

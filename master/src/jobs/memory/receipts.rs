@@ -32,6 +32,17 @@ impl ReceiptSource {
         self.last.store(next, Ordering::Relaxed);
         next
     }
+
+    /// Returns the last number.
+    pub(crate) fn last(&self) -> i64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// Returns a number that no later one is below: after a restart numbers may have been given above the last one that is
+    /// known, but none above the time.
+    pub(crate) fn highest(&self) -> i64 {
+        self.clock.micros().max(self.last())
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ async fn a_check_counts_what_is_there_and_names_what_is_damaged() {
         problems,
         [
             format!(
-                "{name}: job {}: the job store is damaged: expected a whole entry of a minion, \
+                "{name}: job {}: the store is damaged: expected a whole entry of a minion, \
                  found other bytes",
                 jobs[0].jid
             ),

@@ -1,6 +1,6 @@
 //! The values of secret arguments in the store.
 
-use saline_messages::Secrets;
+use saline_messages::{ArgumentPlace, Secrets};
 
 use super::*;
 
@@ -9,7 +9,7 @@ const VALUE: &str = "correct horse";
 /// A publication with a secret argument, whose values are returned too.
 fn with_secret(job: &mut Job, offers: &[(&str, MinionJobState)]) -> (NewJob, Secrets) {
     let mut arguments = job.arg.unpack().unwrap();
-    let values = vec![("password".to_owned(), Value::from(VALUE))];
+    let values = vec![(ArgumentPlace::named("password"), Value::from(VALUE))];
     let secrets = Secrets::set_apart(&mut arguments, values).unwrap().unwrap();
     job.arg = arguments.pack();
     let mut new = new(job, offers);

@@ -1,10 +1,14 @@
 //! Runs of a master without gates.
 
-use crate::authorize::Principal;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use saline_config::MasterConfig;
-use saline_messages::Arguments;
+use saline_functions::{Secret, function};
+use saline_messages::{Arguments, RunnerRequest};
 
 use super::*;
+use crate::authorize::Principal;
 use crate::parts::testing::TestMaster;
 
 struct Running {
@@ -36,7 +40,10 @@ impl Running {
 
     /// Runs a function to its end.
     async fn run(&self, call: RunnerCall) -> (Arc<RunState>, RunnerEnd) {
-        let run = self.runners.begin(&Principal::LocalRoot, call).unwrap();
+        let run = self
+            .runners
+            .begin(&Principal::LocalRoot, call, None)
+            .unwrap();
         let mut phase = run.phase.subscribe();
         let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
         phase.wait_for(has_ended).await.unwrap();
@@ -52,7 +59,7 @@ async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew(
     let (run, _) = running.run(call.clone()).await;
     let again = running
         .runners
-        .begin(&Principal::LocalRoot, call.clone())
+        .begin(&Principal::LocalRoot, call.clone(), None)
         .unwrap();
     assert_eq!(again.jid, run.jid);
     while running.runners.find("root", call.request_id).is_some() {
@@ -60,7 +67,7 @@ async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew(
     }
     let refused = running
         .runners
-        .begin(&Principal::LocalRoot, call)
+        .begin(&Principal::LocalRoot, call, None)
         .unwrap_err();
     let expected = format!("runner {} has ended, and its return is kept", run.jid);
     assert!(refused.starts_with(&expected), "{refused}");
@@ -131,7 +138,10 @@ async fn arguments_that_do_not_fit_are_told_in_one_line() {
         ),
     ] {
         let call = Running::call(fun, positional);
-        let error = match running.runners.begin(&Principal::LocalRoot, call.clone()) {
+        let begun = running
+            .runners
+            .begin(&Principal::LocalRoot, call.clone(), None);
+        let error = match begun {
             Err(why) => why,
             Ok(_) => running.run(call).await.1.error.unwrap(),
         };
@@ -140,6 +150,104 @@ async fn arguments_that_do_not_fit_are_told_in_one_line() {
         let advice = format!(" (saline-run -d {fun} explains them)");
         assert!(error.ends_with(&advice), "{error}");
     }
+}
+
+const SECRET: &str = "correct-horse-battery";
+
+/// Opens a vault.
+#[function]
+async fn open(_: &Run, name: String, password: Secret<String>) -> bool {
+    name == "v" && password.reveal() == SECRET
+}
+
+/// Panics with its secret.
+#[function]
+async fn fail(_: &Run, password: Secret<String>) -> bool {
+    panic!("{}", password.reveal())
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|part| part == text.as_bytes())
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => vec![path],
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_secret_reaches_the_function_and_neither_the_table_of_runs_nor_the_audit_file_nor_events()
+{
+    let running = Running::start().await;
+    let mut verb = running.master.state.operator_verbs().runners;
+    let registry = built_in().with("vault", [&OPEN, &FAIL]);
+    verb.runners.registry = Arc::new(registry);
+    let run = async |fun: &str, positional: &[&str], named: &[(&str, &str)]| {
+        let mut call = Running::call(fun, positional);
+        call.is_async = true;
+        let mut arguments = call.arg.unpack().unwrap();
+        let named = named.iter();
+        arguments.named = named
+            .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
+            .collect();
+        call.arg = arguments.pack();
+        let request_id = call.request_id;
+        let reply = verb.carry_out(&Principal::LocalRoot, RunnerRequest::Run(call));
+        let reply = reply.await.unwrap();
+        (verb.runners.find("root", request_id), reply)
+    };
+    // What is searched for would be found.
+    let plain = "battery-horse-correct";
+    for (positional, named) in [
+        (&[plain, SECRET][..], &[][..]),
+        (&["v"], &[("password", SECRET)]),
+        (&["v", SECRET], &[]),
+    ] {
+        let (state, _) = run("vault.open", positional, named).await;
+        let state = state.unwrap();
+        let mut phase = state.phase.subscribe();
+        let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
+        phase.wait_for(has_ended).await.unwrap();
+        let end: RunnerEnd = decode(state.end().unwrap().bytes()).unwrap();
+        let opened = positional[0] == "v";
+        assert_eq!(end.value().unwrap(), Value::Bool(opened), "{end:?}");
+        // What events and lists of runs show.
+        assert!(!has(state.arg.as_packed().as_bytes(), SECRET));
+    }
+    // Neither the name nor the number of arguments has to be right.
+    for (fun, positional, named) in [
+        ("vault.open", &["v"][..], &[("pasword", SECRET)][..]),
+        ("vault.open", &["v", SECRET, SECRET], &[]),
+    ] {
+        let (_, reply) = run(fun, positional, named).await;
+        let shown = format!("{reply:?}");
+        assert!(
+            shown.contains("Refused") && !shown.contains(SECRET),
+            "{shown}"
+        );
+    }
+    let (_, reply) = run("vault.fail", &[SECRET], &[]).await;
+    assert!(!format!("{reply:?}").contains(SECRET));
+    let lines = running.runners.parts.audit.tail(10).await.unwrap();
+    let digest = |line: &String| line.split("sha256:").nth(1).unwrap()[..64].to_owned();
+    let digests: BTreeSet<String> = lines.iter().map(digest).collect();
+    // The digests of equal arguments differ, so that nobody can try values.
+    assert_eq!((lines.len(), digests.len()), (6, 6), "{lines:?}");
+    let found = |text: &str| -> Vec<PathBuf> {
+        let all = files(running.master.root()).into_iter();
+        all.filter(|path| has(&std::fs::read(path).unwrap(), text))
+            .collect()
+    };
+    assert!(!found(plain).is_empty());
+    assert_eq!(found(SECRET), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]

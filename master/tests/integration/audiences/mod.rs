@@ -9,10 +9,10 @@ pub mod verbs;
 use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
-    KeyRequest, KeyState, Kind, MinionJobState, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, Secrets,
-    SessionId, encode,
+    Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid,
+    KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict,
+    Role, Secrets, SessionId, encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
 use saline_targeting::{Target, TargetKind};
@@ -311,7 +311,7 @@ async fn is_job_opened_by_another(
     }
     let mut own = minions[0].listen().await;
     let mut arg = Arguments::default();
-    let values = secret.map(|value| ("password".to_owned(), Value::from(value)));
+    let values = secret.map(|value| (ArgumentPlace::named("password"), Value::from(value)));
     let values = values.into_iter().collect();
     let order = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),

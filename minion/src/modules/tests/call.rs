@@ -1,4 +1,5 @@
-use saline_functions::function;
+use saline_functions::{Failure, function};
+use saline_messages::ArgumentPlace;
 
 use super::super::JobContext;
 use super::*;
@@ -24,6 +25,33 @@ fn the_simple_ones() {
             ("args", Value::List(vec![Value::Int(1)])),
             ("kwargs", Value::map([("x", Value::from("y"))])),
         ])
+    );
+}
+
+/// Panics with what it is given.
+#[function]
+fn fail(_: &JobContext<'_>, what: String) -> Result<Outcome, Failure> {
+    panic!("{what}")
+}
+
+#[test]
+fn the_text_of_a_panic_is_returned_unless_the_call_has_secrets() {
+    let mut bench = Bench::new();
+    bench.modules = bench.modules.with("vault", &[&FAIL]);
+    let job = bench.job("20261121100000000000");
+    let call = |hidden: &[ArgumentPlace]| {
+        let arguments = Arguments {
+            positional: vec![Value::from("correct horse")],
+            named: Vec::new(),
+        };
+        let (modules, host) = (&bench.modules, &bench.host);
+        text(&modules.call_hiding("vault.fail", arguments, hidden, host, job.control())).to_owned()
+    };
+    assert!(call(&[]).contains("correct horse"));
+    let hidden = call(&[ArgumentPlace::Positional(0)]);
+    assert!(
+        hidden.contains("it panicked") && !hidden.contains("correct"),
+        "{hidden}"
     );
 }
 
