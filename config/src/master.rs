@@ -89,7 +89,7 @@ pub struct MasterConfig {
     /// The definitions of the nodegroups, as the files read so far have them.
     pub(crate) nodegroup_definitions: BTreeMap<String, NodegroupDefinition>,
     /// `minions.d`: the roles and attributes of minions; empty until they are
-    /// [read](Loaded::read_assignments).
+    /// [read](crate::Loaded::read_assignments).
     pub assignments: Assignments,
     /// `trusted_grains`: the grains that minions are believed.
     pub trusted_grains: BTreeSet<String>,
@@ -105,8 +105,8 @@ pub struct MasterConfig {
     pub audit_max_bytes: u64,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
-    /// Every option by its name, for runners that show them: a daemon puts [`Loaded::options`] here. Null
-    /// otherwise.
+    /// Every option by its name, for runners that show them: a daemon puts
+    /// [`Loaded::options`](crate::Loaded::options) here. Null otherwise.
     pub options: Value,
 }
 
