@@ -1,4 +1,6 @@
 //! The keys of a session: those of the local operator, or fresh ones of a user whom the master knows by other means.
+//! No session is made with a key of an operator in `pki_dir/operators`: only programs of one's own, which speak the
+//! protocol themselves, can use such a key today.
 
 use std::path::PathBuf;
 use std::sync::Arc;

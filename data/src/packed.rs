@@ -29,7 +29,8 @@ impl UnpackError {
     }
 }
 
-/// A [`Value`] as MessagePack. A master stores and forwards it without looking inside.
+/// A [`Value`] as MessagePack. A master stores and forwards these bytes as they came, and unpacks them only where it has to
+/// judge or show the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packed(Vec<u8>);
 

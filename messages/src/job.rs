@@ -9,7 +9,8 @@ use super::{Batch, Jid, MinionId, Secrets};
 use saline_data::{Packed, UnpackError, Value};
 use saline_targeting::Target;
 
-/// The packed arguments of a function. The master passes them on unread.
+/// The packed arguments of a function. The master passes them on as they came, and unpacks them only to judge rules about
+/// arguments and to show them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedArguments(Packed);
 

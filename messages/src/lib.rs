@@ -3,7 +3,7 @@
 //! The wire is `postcard` behind an explicit version and kind ([`Header`]). Once a version is released,
 //! messages grow by new kinds and new variants at the end only. The values that functions take and return are
 //! self-describing ([`Value`](saline_data::Value)) and travel packed ([`Packed`](saline_data::Packed)), so
-//! that a master passes them on without looking inside.
+//! that a master passes them on as they came. It unpacks arguments where rules judge them, and what it shows.
 
 mod auth;
 mod batch;

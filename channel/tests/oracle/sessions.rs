@@ -135,9 +135,7 @@ impl Client for OracleMaster {
         state.came.push((header.kind, header.counter));
         let reply = match header.kind {
             kind::FIRST => {
-                // A cookie stands in front of it.
-                let first = &body[body.len() - FIRST..];
-                let (half_open, reply) = self.side.answer_first(CERTIFICATE, first);
+                let (half_open, reply) = self.side.answer_first(CERTIFICATE, body);
                 state.half_open = Some(half_open);
                 (header.kind, header.session) = (kind::FIRST_REPLY, SESSION);
                 header.with_body(&reply)

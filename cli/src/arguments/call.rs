@@ -45,7 +45,7 @@ pub(crate) struct CallArguments {
     #[arg(short = 'd', long, alias = "documentation")]
     doc: bool,
 
-    /// Exit with the retcode of the function instead of 0.
+    /// Exit with the retcode of the function instead of 0 or, when it failed, 1.
     #[arg(long)]
     pub(crate) retcode_passthrough: bool,
 

@@ -49,8 +49,8 @@ pub(crate) struct SalineArguments {
         value_parser = seconds)]
     timeout: Option<i64>,
 
-    /// Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also
-    /// those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions.
+    /// Offer the job for TIME (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also to minions that are
+    /// offline now. Without it: to connected minions, for the configuration's job_ttl.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) ttl: Option<Duration>,
 

@@ -252,7 +252,7 @@ mod tests {
               --id <ID>                     Act under this minion id instead of the one in the minion's configuration
           -g, --grains                      Print the grains of this machine
           -d, --doc                         Print the documentation of the functions or modules that the arguments name, of all without arguments
-              --retcode-passthrough         Exit with the retcode of the function instead of 0
+              --retcode-passthrough         Exit with the retcode of the function instead of 0 or, when it failed, 1
               --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
               --out-file <FILE>             Write the output to this file instead of the standard output
               --out-file-append             Append to the file of --out-file; otherwise it is replaced

@@ -46,7 +46,7 @@ pub(crate) enum Format {
     NewlineValuesOnly,
     /// Only the minions that did not return, and why.
     NoReturn,
-    /// Nothing; only the exit code shows the result.
+    /// Nothing: the last line, on the standard error output, and the exit code show the result.
     Quiet,
 }
 

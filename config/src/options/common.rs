@@ -8,8 +8,8 @@ pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
         name: "root_dir",
         unit: "path",
         default: "/",
-        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile` and `log_file`, unless they \
-               begin with it.",
+        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file` and the master's `audit_file`, \
+               unless they begin with it.",
         read: |config, given| {
             let path = given.path()?;
             config.paths().root_dir = std::path::absolute(path)

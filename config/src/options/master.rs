@@ -407,8 +407,9 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "operators",
         unit: "a mapping of operators to lists of rules",
         default: "",
-        help: "What the operators with a key in `pki_dir/operators` may do, as rules of `publisher_acl`. Not set: \
-               everything. As soon as it is set, an operator who is not named may do nothing, unless `*` is.",
+        help: "What the owners of keys in `pki_dir/operators` may do, as rules of `publisher_acl`; no command of Saline \
+               uses such a key, only programs of your own can. Not set: \
+               everything. As soon as it is set, the owner of a key who is not named may do nothing, unless `*` is named.",
         read: |config, given| {
             config.operators = given.optional(|given| access_rules::read(given, false))?;
             Ok(())

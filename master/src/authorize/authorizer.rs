@@ -26,7 +26,7 @@ pub(crate) enum About<'a> {
     },
     /// These minions.
     Minions(&'a [MinionId]),
-    /// What this one ordered, by [`Principal::owner`].
+    /// A job or a run, by the principal that ordered it, as [`Principal::owner`] names that.
     Owner(&'a str),
 }
 

@@ -74,14 +74,16 @@ struct Asked {
 ///     The umask of the command, an octal number.
 ///
 /// timeout
-///     A number of seconds. A command that runs longer is killed, with all that it started.
+///     A number of seconds. A command that runs longer is killed, with its process group. A process that left the
+///     group (`setsid`) goes on.
 ///
 /// ignore_retcode
 ///     `True` reports success whatever the command's retcode is.
 ///
 /// bg
-///     `True` starts the command and leaves it alone: its output is thrown away, its end is not reported, and it goes
-///     on when the minion stops.
+///     `True` starts the command and leaves it alone: its output is thrown away, its end is not reported, and the
+///     minion does not end it when it stops. systemd does when it stops the service of the minion, unless that has
+///     `KillMode=process`.
 ///
 /// CLI Example:
 ///

@@ -3,6 +3,10 @@
 //! libzmq works for each message and each subscriber, so those that wait anyway go together, as
 //! requests do (`joined_requests.rs`). One that waits alone goes alone and at once. In a series each
 //! payload follows its length; its numbers are those of the first payload plus its index.
+//!
+//! They stay for speed alone: without them nothing would be lost, only slower. `saline-bench transports` measured 5.0 million
+//! publications of 64 B a second to 100 subscribers, 1.58 times what bare libzmq reaches, for 0.63 of its CPU time
+//! (`docs/benchmarks.md`). Jobs hardly use them, since each is one publication; bursts of events on one topic do.
 
 use std::collections::VecDeque;
 use std::ops::Range;
