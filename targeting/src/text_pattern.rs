@@ -44,10 +44,9 @@ impl TextPattern {
     /// When it is neither, or too long.
     pub fn glob_or_regex(text: &str) -> Result<Self, PatternError> {
         let glob = Glob::compile(text).ok();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-*?".contains(c);
         let regex = match whole(text) {
             Ok(regex) => Some(regex),
-            Err(_) if glob.is_some() && text.chars().all(is_plain) => None,
+            Err(_) if glob.is_some() && is_plain(text) => None,
             Err(error) => return Err(error),
         };
         Ok(Self {
@@ -55,6 +54,23 @@ impl TextPattern {
             glob,
             regex,
         })
+    }
+
+    /// Compiles a pattern that allows no more than its writer meant: one that is written with letters, digits, `_`, `.`,
+    /// `-`, `*` and `?` alone is a glob and no regular expression, so that `pkg.*` does not match `pkgrepo.mod`. One that
+    /// begins with `.*` is no such glob, since no name begins with a dot. Others are as in [`Self::glob_or_regex`].
+    ///
+    /// # Errors
+    /// When it is neither, or too long.
+    pub fn glob_else_regex(text: &str) -> Result<Self, PatternError> {
+        if is_plain(text) && !text.starts_with(".*") {
+            return Ok(Self {
+                text: text.to_owned(),
+                glob: Some(Glob::compile(text)?),
+                regex: None,
+            });
+        }
+        Self::glob_or_regex(text)
     }
 
     /// Returns the pattern as it was written.
@@ -80,6 +96,12 @@ impl PartialEq for TextPattern {
     fn eq(&self, other: &Self) -> bool {
         (&self.text, self.glob.is_some()) == (&other.text, other.glob.is_some())
     }
+}
+
+/// Whether a text has no character that only a regular expression would have, but those that globs have too.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-*?".contains(c);
+    text.chars().all(is_plain)
 }
 
 /// Compiles a regular expression that matches whole texts.
@@ -117,6 +139,25 @@ mod tests {
             let compiled = TextPattern::glob_or_regex(pattern).unwrap();
             assert_eq!(compiled.matches(text), Ok(matches), "{pattern} {text:?}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_is_a_glob_matches_nothing_as_a_regular_expression() {
+        for (pattern, text, matches) in [
+            ("pkg.*", "pkg.install", true),
+            ("pkg.*", "pkgrepo.mod", false),
+            ("test.ping", "testXping", false),
+            ("*.ping", "test.ping", true),
+            (".*", "test.ping", true),
+            (".*ping", "test.ping", true),
+            (r"pkg\..*", "pkg.install", true),
+            (r"pkg\..*", "pkgrepo.mod", false),
+            ("state.(apply|highstate)", "state.apply", true),
+        ] {
+            let compiled = TextPattern::glob_else_regex(pattern).unwrap();
+            assert_eq!(compiled.matches(text), Ok(matches), "{pattern} {text:?}");
+        }
+        assert!(TextPattern::glob_else_regex(&"x".repeat(100_000)).is_err());
     }
 
     #[test]

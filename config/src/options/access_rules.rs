@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use saline_data::Value;
 use saline_data::yaml::{self, Content, Key, Node, YamlError};
-use saline_targeting::{Glob, TextPattern};
+use saline_targeting::{Glob, PatternError, TextPattern};
 
 use super::Given;
 use crate::access_rules::{
@@ -66,7 +66,8 @@ pub(super) fn blacklist(given: &Given<'_>) -> Result<AccessBlacklist, YamlError>
         };
         for item in items(node) {
             let text = text(item).ok_or_else(|| given.refuse_at(item, format!("takes {TAKES}")))?;
-            list.push(pattern(given, item, &text)?);
+            // What is refused is refused in either reading.
+            list.push(pattern(given, item, &text, TextPattern::glob_or_regex)?);
         }
     }
     Ok(read)
@@ -112,8 +113,13 @@ fn text(node: &Node) -> Option<String> {
     }
 }
 
-fn pattern(given: &Given<'_>, node: &Node, text: &str) -> Result<TextPattern, YamlError> {
-    TextPattern::glob_or_regex(text).map_err(|error| {
+fn pattern(
+    given: &Given<'_>,
+    node: &Node,
+    text: &str,
+    compile: fn(&str) -> Result<TextPattern, PatternError>,
+) -> Result<TextPattern, YamlError> {
+    compile(text).map_err(|error| {
         given.refuse_at(
             node,
             format!("has {text:?}, which is not a valid pattern of names: {error}"),
@@ -127,7 +133,7 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
         let (scope, functions) = match text.as_str() {
             "@all" => (RuleScope::Everything, Vec::new()),
             "@wheel" => (RuleScope::Keys, Vec::new()),
-            "@runner" => (RuleScope::Runners, vec![function(given, item, ".*")?]),
+            "@runner" => (RuleScope::Runners, vec![function(given, item, "*")?]),
             "@jobs" => (
                 RuleScope::Runners,
                 vec![function(given, item, r"jobs\..*")?],
@@ -159,7 +165,8 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
     Ok(())
 }
 
-/// Reads a rule that names minions, or `@runner`.
+/// Reads a rule that names minions, or `@runner`. The other words take no functions: what Salt allows of the keys by
+/// function names, we allow as a whole.
 fn on_minions(
     given: &Given<'_>,
     key: &Key,
@@ -168,6 +175,12 @@ fn on_minions(
 ) -> Result<AccessRule, YamlError> {
     let scope = match key.name.as_str() {
         "@runner" => RuleScope::Runners,
+        word @ ("@all" | "@jobs" | "@wheel") => {
+            let message = format!(
+                "has a list of functions below {word:?}, which takes none: write '{word}' alone, as a rule"
+            );
+            return Err(given.refuse_at(item, message));
+        }
         word if word.starts_with('@') => return Err(unknown_word(given, item, word)),
         glob => RuleScope::Minions(Glob::compile(glob).map_err(|error| {
             let message = format!("option {:?} names minions {glob:?}: {error}", given.name);
@@ -209,7 +222,7 @@ fn unknown_word(given: &Given<'_>, node: &Node, word: &str) -> YamlError {
 
 fn function(given: &Given<'_>, node: &Node, name: &str) -> Result<FunctionRule, YamlError> {
     Ok(FunctionRule {
-        name: pattern(given, node, name)?,
+        name: pattern(given, node, name, TextPattern::glob_else_regex)?,
         args: Vec::new(),
         kwargs: BTreeMap::new(),
     })
