@@ -31,8 +31,9 @@ impl Loaded<MasterConfig> {
     ///
     /// # Errors
     /// `ChangeableByOthers` when somebody other than root, this process's user and a group can change one of these files,
-    /// `minions.d`, the folder of the configuration, or the folder that a link leads into. Others as for [`MasterConfig::load`]; `Assignments` also when two globs give a minion two values of one
-    /// attribute.
+    /// `minions.d`, or the folder of the configuration; `LinkIntoChangeable` when they can change the folder that a link
+    /// leads into. Others as for [`MasterConfig::load`]; `Assignments` also when two globs give a minion two values of
+    /// one attribute.
     pub fn read_assignments(&mut self, folder: &Path) -> Result<(), ConfigError> {
         let files = expand(folder, FILES).map_err(|error| match error {
             PatternError::Folder(path, source) => ConfigError::Read { path, source },
@@ -85,7 +86,16 @@ fn refuse_link_into_changeable_folder(path: &Path) -> Result<(), ConfigError> {
         source,
     })?;
     // Only the root of all folders lies in none.
-    real.parent().map_or(Ok(()), refuse_changeable_folder)
+    let Some(folder) = real.parent() else {
+        return Ok(());
+    };
+    refuse_changeable_folder(folder).map_err(|error| match error {
+        ConfigError::ChangeableByOthers { path: folder } => ConfigError::LinkIntoChangeable {
+            link: path.to_owned(),
+            folder,
+        },
+        other => other,
+    })
 }
 
 fn refuse_others(path: &Path, found: &Metadata) -> Result<(), ConfigError> {

@@ -50,6 +50,18 @@ pub enum ConfigError {
         /// The file or the folder.
         path: PathBuf,
     },
+    /// A path to what the master takes for true of minions leads over a link into a folder that somebody else can change.
+    #[error(
+        "{}, which says what this master takes for true of minions, is a link into {}, which others can change: put what it \
+         leads to in the place of the link, or into a folder that only root and the user that runs this can change",
+        link.display(), folder.display()
+    )]
+    LinkIntoChangeable {
+        /// The path with the link.
+        link: PathBuf,
+        /// The folder that it leads into.
+        folder: PathBuf,
+    },
     /// What `minions.d` assigns to minions cannot be used; with its place.
     #[error(transparent)]
     Assignments(#[from] AssignmentError),
