@@ -96,6 +96,13 @@ impl EventTag {
         MINION
     }
 
+    /// Whether a tag is below `salt`, in any case of letters: this or a later master fires such events alone, and nobody who
+    /// fires an event by a tag of their choice may use it.
+    pub fn is_reserved(tag: &str) -> bool {
+        let first = tag.split('/').next().unwrap_or_default();
+        first.eq_ignore_ascii_case("salt")
+    }
+
     /// Reads a tag; none when no master of this version fires it.
     pub fn parse(tag: &str) -> Option<Self> {
         match tag {
@@ -294,6 +301,24 @@ mod tests {
             let tag = EventTag::Run(jid.clone(), event);
             assert_eq!(tag.to_string(), text);
             assert_eq!(EventTag::parse(&text), Some(tag));
+        }
+    }
+
+    #[test]
+    fn everything_below_salt_is_reserved() {
+        for tag in [
+            "salt",
+            "salt/auth",
+            "Salt/auth",
+            "SALT/x",
+            "salt/job/1/ret/x",
+            "salt/presence/foo",
+            "salt/later",
+        ] {
+            assert!(EventTag::is_reserved(tag), "{tag}");
+        }
+        for tag in ["", "my/salt/auth", "saltish/auth", "my/tag"] {
+            assert!(!EventTag::is_reserved(tag), "{tag}");
         }
     }
 

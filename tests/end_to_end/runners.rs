@@ -229,11 +229,21 @@ fn a_run_is_told_on_the_bus_and_operators_fire_events_of_their_own() {
         "salt/auth",
         "salt/job/20261121091409931549/new",
         "salt/minion/m1/start",
+        "salt/job/1/ret/x",
+        "salt/presence/foo",
+        "Salt/auth",
     ] {
         let refused = run(&fleet, &["event.send", tag]).expect(1);
         assert!(refused.stderr.contains("the master's own"), "{refused:?}");
     }
     assert_eq!(log.count("salt/auth\t"), 0);
+
+    let help = run(&fleet, &["--help"]).expect(0).stdout;
+    let documented = returned(&fleet, &["doc.runner"]);
+    for function in documented.as_object().unwrap().keys() {
+        let module = function.split('.').next().unwrap();
+        assert!(help.contains(&format!(" {module}.")), "{module}: {help}");
+    }
     listener.kill().unwrap();
     listener.wait().unwrap();
 }

@@ -12,7 +12,8 @@ use super::run::Run;
 pub(super) const FUNCTIONS: Functions = &[&READ, &SEND];
 
 /// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
-/// Tags of the master's own events, such as `salt/job/<jid>/new`, are refused, so that listeners can rely on them.
+/// Tags that begin with `salt/`, in any case of letters, are refused: the master alone fires such events, so that listeners can
+/// rely on them.
 ///
 /// CLI Example:
 ///
@@ -24,9 +25,9 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
             "event.send: the tag {tag:?} cannot be fired: {error}"
         )));
     }
-    if EventTag::parse(&tag).is_some() {
+    if EventTag::is_reserved(&tag) {
         return Err(Failure::Invocation(format!(
-            "event.send: events with the tag {tag:?} are the master's own: choose another tag"
+            "event.send: the tag {tag:?} begins with \"salt\", and such events are the master's own: choose another tag"
         )));
     }
     let data = match data {
