@@ -116,8 +116,13 @@ impl Secrets {
 }
 
 impl Drop for Secrets {
+    /// Overwrites the key and the packed values. The copies that others made of them (unpacked arguments, what was sealed
+    /// or opened) are not overwritten.
     fn drop(&mut self) {
         self.key.zeroize();
+        for (_, value) in self.values.drain(..) {
+            value.into_bytes().zeroize();
+        }
     }
 }
 
