@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The number of older files that are kept.
@@ -113,6 +113,7 @@ fn open_at(path: &Path) -> io::Result<Open> {
     let found = file.metadata()?;
     let mut length = 0;
     if found.is_file() {
+        close_to_others(path, &file, &found)?;
         length = found.len();
         if is_new {
             sync_folder(path)?;
@@ -132,6 +133,23 @@ fn open_at(path: &Path) -> io::Result<Open> {
         file,
         length,
     })
+}
+
+/// Gives a file that others can read the mode 0600.
+fn close_to_others(path: &Path, file: &File, found: &fs::Metadata) -> io::Result<()> {
+    let Some(mode) = saline_private_files::mode_for_others(found) else {
+        return Ok(());
+    };
+    let closed = file.set_permissions(fs::Permissions::from_mode(0o600));
+    closed.map_err(|error| {
+        let why = format!("others can read it (mode {mode:o}): chmod 600 it ({error})");
+        io::Error::new(error.kind(), why)
+    })?;
+    tracing::warn!(
+        "others could read the audit file {} (mode {mode:o}): its mode is 600 now",
+        path.display()
+    );
+    Ok(())
 }
 
 /// Returns the path of an older file; 1 is the last one.
@@ -159,15 +177,17 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// first.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// When a file cannot be read, is a link, or others can write to it.
 pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     let older = (1..=KEPT).map(|number| older(path, number));
+    let mut options = saline_private_files::options();
+    options.read(true);
     for path in std::iter::once(path.to_owned()).chain(older) {
         if lines.len() >= most {
             break;
         }
-        let mut file = match File::open(&path) {
+        let mut file = match saline_private_files::open(&path, &options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
         };

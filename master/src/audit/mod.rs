@@ -9,21 +9,25 @@
 //! |---|---|
 //! | `file` | the file: appends, syncs, rotates, and reads the last lines |
 //! | `record` | what a line says |
+//! | `suppressed_lines` | counts the decisions that have no line, by principal |
 
 mod file;
 mod record;
+mod suppressed_lines;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use file::AuditFile;
 pub(crate) use record::{Outcome, Record};
+pub(crate) use suppressed_lines::Suppressed;
+use suppressed_lines::SuppressedLines;
 
 use crate::bounds::{Rate, TokenBuckets};
 use crate::settings::LiveSettings;
@@ -35,7 +39,7 @@ const QUEUE: usize = 1024;
 const GROUP: usize = 256;
 
 /// How many refusals of one principal, and orders of it that reach no minion, are lines of their own. What is above is counted
-/// in the next line.
+/// in the next line of that principal.
 const WITHOUT_EFFECT: Rate = Rate {
     per_second: 1.0,
     burst: 20.0,
@@ -62,8 +66,7 @@ struct AuditState {
     path: PathBuf,
     context: Context,
     without_effect: TokenBuckets<String>,
-    /// The decisions without an effect that have no line, since the last line.
-    suppressed: AtomicU64,
+    suppressed: Mutex<SuppressedLines>,
     /// Whether the last group failed, so that it is logged once.
     fails: AtomicBool,
 }
@@ -113,7 +116,7 @@ impl Audit {
             path: path.clone(),
             context: context.clone(),
             without_effect: TokenBuckets::new(context.clock, WITHOUT_EFFECT, MAX_PRINCIPALS),
-            suppressed: AtomicU64::new(0),
+            suppressed: Mutex::default(),
             fails: AtomicBool::new(false),
         });
         context.spawn(write_lines(
@@ -132,10 +135,10 @@ impl Audit {
     /// When the future is dropped the line was queued or it was not.
     pub(crate) async fn append(&self, record: Record<'_>) -> Option<Pending> {
         if record.has_no_effect() && !self.shared.without_effect.allows(&record.principal) {
-            self.shared.suppressed.fetch_add(1, Ordering::Relaxed);
+            self.suppressed().add(record.principal);
             return None;
         }
-        let suppressed = self.shared.suppressed.swap(0, Ordering::Relaxed);
+        let suppressed = self.suppressed().take(&record.principal);
         let bytes = record.line(self.shared.clock.wall(), suppressed);
         let (written, is_written) = oneshot::channel();
         let (synced, is_synced) = oneshot::channel();
@@ -150,6 +153,11 @@ impl Audit {
             written: is_written,
             synced: is_synced,
         })
+    }
+
+    fn suppressed(&self) -> MutexGuard<'_, SuppressedLines> {
+        let suppressed = self.shared.suppressed.lock();
+        suppressed.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the last lines of the file, the oldest first.

@@ -15,6 +15,8 @@ const NAMED: usize = 64;
 /// The longest text of others in a line, in bytes. Of a longer one it has the beginning and a digest.
 const MAX_TEXT: usize = 1024;
 
+use super::suppressed_lines::Suppressed;
+
 /// A decision, as it becomes a line.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
@@ -60,8 +62,8 @@ impl Record<'_> {
         reaches_nobody || matches!(self.outcome, Outcome::Refused { .. })
     }
 
-    /// Returns the line, with its line break. `suppressed` decisions without an effect had none since the last line.
-    pub(crate) fn line(&self, now: SystemTime, suppressed: u64) -> Vec<u8> {
+    /// Returns the line, with its line break.
+    pub(crate) fn line(&self, now: SystemTime, suppressed: Suppressed) -> Vec<u8> {
         let time = OffsetDateTime::from(now).format(&Rfc3339);
         let mut entries = vec![
             // It has a format for every time that a machine can have.
@@ -103,9 +105,14 @@ impl Record<'_> {
         };
         entries.push(("decision", Value::from(decision)));
         entries.push(("rule", Value::from(bounded(rule))));
-        if suppressed > 0 {
-            let count = i64::try_from(suppressed).unwrap_or(i64::MAX);
-            entries.push(("lines_suppressed", Value::Int(count)));
+        for (name, count) in [
+            ("lines_suppressed", suppressed.own),
+            ("lines_suppressed_of_others", suppressed.of_others),
+        ] {
+            if count > 0 {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                entries.push((name, Value::Int(count)));
+            }
         }
         let mut line = json::line(&Value::map(entries));
         line.push(b'\n');

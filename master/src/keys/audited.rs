@@ -4,7 +4,7 @@ use saline_config::MasterConfig;
 use saline_messages::{KeyAction, KeyRequest, MinionId};
 use saline_protocol::transport::Clock;
 
-use crate::audit::{AuditFile, Outcome, Record};
+use crate::audit::{AuditFile, Outcome, Record, Suppressed};
 use crate::authorize::{Action, Principal};
 
 /// Returns what a request does to keys, in a word.
@@ -49,7 +49,7 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
     };
     let path = config.audit_file();
     let mut file = AuditFile::new(path.clone());
-    let line = record.line(Clock.wall(), 0);
+    let line = record.line(Clock.wall(), Suppressed::default());
     let noted = file
         .append(&line, config.audit_max_bytes)
         .and_then(|()| file.sync());
