@@ -18,7 +18,7 @@ use crate::access_folder;
 use crate::error::MasterError;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
-use crate::peers::ListenerKind;
+use crate::peers::{ListenerKind, warn_of_unknown};
 
 /// A running master.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ impl Master {
         }
         let counters = Counters::new();
         let context = context(&config, &counters);
+        check_named_users(&context, &config);
         let stores = Stores::open(&config, &context)?;
         let mut servers = Vec::new();
         let addresses = addresses(&config, registry)?;
@@ -197,6 +198,7 @@ impl Master {
     /// Takes over those options of `config` that can change while the master runs.
     pub fn reload(&self, config: &MasterConfig) {
         self.state.reload(config);
+        check_named_users(&self.context, config);
     }
 
     /// Logs what every part is doing.
@@ -229,6 +231,16 @@ impl Master {
         }
         self.state.close().await;
         tracing::info!("master is down");
+    }
+}
+
+/// Has users and groups in `publisher_acl` that this machine does not know logged, on a thread of its own: the system may ask
+/// a directory service.
+fn check_named_users(context: &Context, config: &MasterConfig) {
+    let rules = config.publisher_acl.clone();
+    if !rules.is_empty() {
+        // The tracker of the context joins it.
+        drop(context.spawn_blocking(move || warn_of_unknown(&rules)));
     }
 }
 

@@ -4,6 +4,8 @@ use std::ffi::CString;
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 
+use saline_config::{AccessRules, Subject};
+
 use crate::authorize::LocalUser;
 
 /// Returns the user with this number and the names of its groups; none if the system knows no such user. Blocks, since
@@ -33,6 +35,40 @@ pub(super) fn look_up(uid: u32) -> Result<Option<LocalUser>, nix::Error> {
     }))
 }
 
+/// Returns a line for each user and group in the rules that the system does not know. Blocks as [`look_up`].
+fn unknown(rules: &AccessRules) -> Vec<String> {
+    let line = |(subject, _): &(Subject, _)| {
+        let (found, kind, name) = match subject {
+            Subject::Name(name) => (
+                User::from_name(name).map(|user| user.is_some()),
+                "user",
+                name,
+            ),
+            Subject::Group(name) => (
+                Group::from_name(name).map(|group| group.is_some()),
+                "group",
+                name,
+            ),
+            Subject::Everybody => return None,
+        };
+        // A directory service that does not answer now says nothing about the name.
+        (found == Ok(false)).then(|| {
+            format!(
+                "publisher_acl names the {kind} {name:?}, which this machine does not know: correct the name, or create \
+                 the {kind}"
+            )
+        })
+    };
+    rules.subjects.iter().filter_map(line).collect()
+}
+
+/// Logs a warning for each user and group in the rules that the system does not know. Blocks as [`look_up`].
+pub(crate) fn warn_of_unknown(rules: &AccessRules) {
+    for line in unknown(rules) {
+        tracing::warn!("{line}");
+    }
+}
+
 fn named(gid: Gid) -> Result<Option<String>, nix::Error> {
     Ok(Group::from_gid(gid)?.map(|group| group.name))
 }
@@ -40,6 +76,25 @@ fn named(gid: Gid) -> Result<Option<String>, nix::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_users_and_groups_are_told() {
+        let subjects = [
+            Subject::Name("root".to_owned()),
+            Subject::Name("frdd".to_owned()),
+            Subject::Group("root".to_owned()),
+            Subject::Group("opps".to_owned()),
+            Subject::Everybody,
+        ];
+        let rules = AccessRules {
+            subjects: subjects.map(|subject| (subject, Vec::new())).into(),
+        };
+        let [user, group] = &unknown(&rules)[..] else {
+            panic!("{:?}", unknown(&rules));
+        };
+        assert!(user.contains(r#"the user "frdd""#), "{user}");
+        assert!(group.contains(r#"the group "opps""#), "{group}");
+    }
 
     #[test]
     fn root_is_known_with_its_group_and_a_number_without_a_user_is_nobody() {

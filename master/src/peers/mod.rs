@@ -10,6 +10,7 @@ mod presence_reporter;
 mod revocation;
 
 pub use admission::{AdmissionControl, Decision, ListenerKind};
+pub(crate) use local_users::warn_of_unknown;
 pub(crate) use denied_peers::DeniedPeers;
 pub(crate) use ended_connections::EndedConnections;
 pub(crate) use key_warnings::KeyWarnings;
