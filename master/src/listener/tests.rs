@@ -20,7 +20,7 @@ use saline_protocol::transport::{
 
 use super::*;
 use crate::parts::testing::TestMaster;
-use crate::sessions::MAX_UNCONFIRMED;
+use crate::sessions::MAX_UNPROVEN;
 
 /// The requests of one source that are carried out at once, and in a second.
 const BURST: usize = 384;
@@ -331,10 +331,10 @@ async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
 }
 
 #[tokio::test]
-async fn unconfirmed_sessions_of_the_network_take_no_places_of_the_local_command_line() {
+async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_line() {
     let listener = TestListener::start(|_| {}).await;
     let folder = listener.master.pki_dir.join("operators");
-    let operators: Vec<_> = (0..=MAX_UNCONFIRMED / 8)
+    let operators: Vec<_> = (0..=MAX_UNPROVEN / 8)
         .map(|number| {
             let operator = credentials(Role::Operator, &format!("operator{number}"));
             let key = operator.identity.public().to_pem();
@@ -351,7 +351,7 @@ async fn unconfirmed_sessions_of_the_network_take_no_places_of_the_local_command
             answered += usize::from(kind == Kind::ResumeReply);
         }
     }
-    assert_eq!(answered, MAX_UNCONFIRMED);
+    assert_eq!(answered, MAX_UNPROVEN);
     let new = credentials(Role::Operator, "new");
     std::fs::write(folder.join(&new.id), new.identity.public().to_pem()).unwrap();
     assert_eq!(listener.resume(250, &new, now()).await, Kind::Busy);

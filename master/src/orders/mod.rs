@@ -13,4 +13,4 @@ pub(crate) use cancel::Cancelled;
 pub(crate) use decisions::{Decisions, Details};
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
-pub use trusted::{Chosen, Claimed, Decided, Trusted};
+pub use trusted::{Chosen, Claimed, IncludedBy, Trusted};

@@ -9,11 +9,11 @@ mod local_users;
 mod presence_reporter;
 mod revocation;
 
-pub use admission::{AdmissionControl, Decision, ListenerKind};
-pub(crate) use local_users::warn_of_unknown;
+pub use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use denied_peers::DeniedPeers;
 pub(crate) use ended_connections::EndedConnections;
 pub(crate) use key_warnings::KeyWarnings;
 pub(crate) use key_watch::KeyWatch;
+pub(crate) use local_users::warn_of_unknown;
 pub(crate) use presence_reporter::PresenceReporter;
 pub(crate) use revocation::Revocation;
