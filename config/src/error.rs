@@ -52,7 +52,7 @@ pub enum ConfigError {
     },
     /// A path to what the master takes for true of minions leads over a link into a folder that somebody else can change.
     #[error(
-        "{} is a link into {}, which others can change, and says what this master takes for true of minions: put what it \
+        "{}, which says what this master takes for true of minions, is a link into {}, which others can change: put what it \
          leads to in the place of the link, or into a folder that only root and the user that runs this can change",
         link.display(), folder.display()
     )]

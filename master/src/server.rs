@@ -18,7 +18,8 @@ use crate::access_folder;
 use crate::error::MasterError;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
-use crate::peers::{ListenerKind, warn_of_unknown};
+use crate::peers::warn_of_unknown;
+use crate::sessions::ListenerKind;
 
 /// A running master.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::resume_times::ResumeTimes;
 use super::{BUSY_DELAY, Listener};
 use crate::bounds::{Rate, TokenBuckets};
 use crate::keys::KeysUnreadable;
-use crate::peers::{Decision, ListenerKind};
-use crate::sessions::{NewSession, Origin, Session, SessionState};
+use crate::peers::AdmissionDecision;
+use crate::sessions::{ListenerKind, NewSession, Session, SessionState};
 
 /// The handshakes that one source may have carried out. One that leads to an accepted session is given back, so that a
 /// fleet behind one address comes back at full speed. With those that it may have at once, and what it gets back while a
@@ -101,7 +101,7 @@ impl Listener {
         let (proven, keys) = state.finish(body)?;
         tracing::debug!("{peer}: first contact of {:?} {:?}", proven.role, proven.id);
         let admission = &self.handlers.admission;
-        let Decision {
+        let AdmissionDecision {
             principal,
             admission: decided,
         } = admission.decide(&proven, peer, self.kind).await;
@@ -122,7 +122,7 @@ impl Listener {
             principal,
             version,
             identity: proven.identity,
-            origin: self.origin(),
+            listener_kind: self.kind,
             listener: self.listener,
             peer,
             proven: true,
@@ -159,7 +159,7 @@ impl Listener {
         let limits = &self.handlers.handshakes;
         // Before it costs anything: who does not know the master takes nothing from the budget of its source.
         self.responder.check_resume(body)?;
-        let has_room = self.handlers.sessions.has_room(self.origin());
+        let has_room = self.handlers.sessions.has_room(self.kind);
         if !has_room || !limits.resumes.allows(&peer.source) {
             return Ok(busy(header, BUSY_DELAY));
         }
@@ -197,7 +197,7 @@ impl Listener {
             principal,
             version,
             identity: proven.identity,
-            origin: self.origin(),
+            listener_kind: self.kind,
             listener: self.listener,
             peer,
             proven: false,
@@ -241,13 +241,6 @@ impl Listener {
             self.handlers.sessions.remove(session);
         }
         accepts
-    }
-
-    fn origin(&self) -> Origin {
-        match self.kind {
-            ListenerKind::Local => Origin::Local,
-            ListenerKind::Network | ListenerKind::Access => Origin::Network,
-        }
     }
 }
 

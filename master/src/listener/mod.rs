@@ -27,8 +27,8 @@ use saline_protocol::transport::{
 use crate::authorize::{Authorizer, Principal};
 use crate::bounds::{Accounts, Turns};
 use crate::parts::MasterParts;
-use crate::peers::{AdmissionControl, EndedConnections, ListenerKind, WaitingPolls};
-use crate::sessions::{Session, SessionState, Sessions};
+use crate::peers::{AdmissionControl, EndedConnections, WaitingPolls};
+use crate::sessions::{ListenerKind, Session, SessionState, Sessions};
 use crate::settings::LiveSettings;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 pub use handshakes::HandshakeLimits;

@@ -7,7 +7,7 @@ use saline_channel::noise::PendingHandshake;
 use saline_messages::SessionId;
 use saline_protocol::transport::{Clock, Instant, NoPlace, Source, SourcePlaces};
 
-use crate::sessions::{MAX_UNCONFIRMED, UNCONFIRMED_FOR};
+use crate::sessions::{MAX_UNPROVEN, UNPROVEN_FOR};
 
 /// The handshakes of one listener that wait for their last message.
 pub(super) struct PendingHandshakes {
@@ -29,12 +29,12 @@ struct Entry {
 impl Waiting {
     /// Forgets the handshakes that are too old, when every place is taken.
     fn make_room(&mut self, now: Instant) {
-        if self.places.len() < MAX_UNCONFIRMED {
+        if self.places.len() < MAX_UNPROVEN {
             return;
         }
         let places = &mut self.places;
         self.entries.retain(|id, entry| {
-            let stays = now - entry.since <= UNCONFIRMED_FOR;
+            let stays = now - entry.since <= UNPROVEN_FOR;
             if !stays {
                 places.release(id);
             }
@@ -55,8 +55,7 @@ impl PendingHandshakes {
     pub(super) fn has_room(&self, source: Source) -> bool {
         let mut waiting = self.lock();
         waiting.make_room(self.clock.now());
-        waiting.places.len() < MAX_UNCONFIRMED
-            || waiting.places.eviction_candidate(source).is_some()
+        waiting.places.len() < MAX_UNPROVEN || waiting.places.eviction_candidate(source).is_some()
     }
 
     /// Holds a handshake until its last message comes. When every place is taken, the source that has most loses its
@@ -73,7 +72,7 @@ impl PendingHandshakes {
         let since = self.clock.now();
         let mut waiting = self.lock();
         waiting.make_room(since);
-        if let Some(evicted) = waiting.places.take_one_of(MAX_UNCONFIRMED, id, source)? {
+        if let Some(evicted) = waiting.places.take_one_of(MAX_UNPROVEN, id, source)? {
             waiting.entries.remove(&evicted);
         }
         waiting.entries.insert(id, Entry { state, since });
@@ -86,7 +85,7 @@ impl PendingHandshakes {
         let mut waiting = self.lock();
         waiting.places.release(&id);
         let entry = waiting.entries.remove(&id)?;
-        (now - entry.since <= UNCONFIRMED_FOR).then_some(entry.state)
+        (now - entry.since <= UNPROVEN_FOR).then_some(entry.state)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

@@ -12,4 +12,4 @@ pub use cancel::CancelOrder;
 pub use error::OrderError;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
-pub use trusted::{Chosen, Claimed, Decided, Trusted};
+pub use trusted::{Chosen, Claimed, IncludedBy, Trusted};

@@ -458,7 +458,7 @@ mod tests {
 
     use super::*;
     use crate::parts::testing::TestMaster;
-    use crate::sessions::{MinionStart, NewSession, Origin, SessionState};
+    use crate::sessions::{ListenerKind, MinionStart, NewSession, SessionState};
 
     /// Adds the session of a present minion whose lease begins at this time.
     fn lease(sessions: &Sessions, number: u8, id: &MinionId, after: MasterTime) {
@@ -470,7 +470,7 @@ mod tests {
                 software: String::new(),
             },
             identity: PublicIdentity([number; 32]),
-            origin: Origin::Network,
+            listener_kind: ListenerKind::Network,
             listener: 0,
             peer: Peer::new(number.into(), Source::Process),
             proven: true,

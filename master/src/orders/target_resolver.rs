@@ -7,7 +7,7 @@ use saline_messages::MinionId;
 use saline_protocol::transport::Context;
 use saline_targeting::{CompiledTarget, Expanded, PackedGrains, Target, TargetError, TooManySteps};
 
-use super::trusted::{Chosen, Claimed, Trusted, decide};
+use super::trusted::{Chosen, Claimed, Trusted, judge};
 use crate::authorize::{Authorizer, Principal};
 use crate::grains::GrainsTable;
 use crate::keys::{KeyAccess, KeyStore};
@@ -179,15 +179,15 @@ pub fn resolve_among(
     let (minions, without_grains, given_up) = match target.looks_only_at(&root.trusted_grains) {
         true => {
             let trusted = known.map(|(id, grains)| Trusted::of(id, grains, root));
-            let decision = decide(&target, trusted);
-            let chosen = Chosen::ByTrusted(decision.included);
-            (chosen, decision.without_grains, decision.given_up)
+            let verdict = judge(&target, trusted);
+            let chosen = Chosen::ByTrusted(verdict.included);
+            (chosen, verdict.without_grains, verdict.given_up)
         }
         false => {
             let claimed = known.map(|(id, grains)| Claimed::of(id, grains));
-            let decision = decide(&target, claimed);
-            let chosen = Chosen::ByClaimed(decision.included);
-            (chosen, decision.without_grains, decision.given_up)
+            let verdict = judge(&target, claimed);
+            let chosen = Chosen::ByClaimed(verdict.included);
+            (chosen, verdict.without_grains, verdict.given_up)
         }
     };
     let minions = match include_unknown && !without_grains.is_empty() {

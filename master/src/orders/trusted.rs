@@ -1,6 +1,6 @@
 //! On what a decision about minions rests: on what root says of them, or on what they say of themselves.
 //!
-//! A function that decides about secrets takes [`Decided<Trusted>`](Decided), or the [`Trusted`] facts of one minion.
+//! A function that decides about secrets takes [`IncludedBy<Trusted>`](IncludedBy), or the [`Trusted`] facts of one minion.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -132,10 +132,10 @@ impl Facts for Claimed {
 /// A function that decides about secrets takes those by trusted facts:
 ///
 /// ```
-/// use saline_master::orders::{Decided, Trusted};
+/// use saline_master::orders::{IncludedBy, Trusted};
 ///
-/// fn give_secret(minions: &Decided<Trusted>) {}
-/// fn order(minions: Decided<Trusted>) {
+/// fn give_secret(minions: &IncludedBy<Trusted>) {}
+/// fn order(minions: IncludedBy<Trusted>) {
 ///     give_secret(&minions);
 /// }
 /// ```
@@ -143,42 +143,42 @@ impl Facts for Claimed {
 /// It cannot be called with what minions claim:
 ///
 /// ```compile_fail,E0308
-/// use saline_master::orders::{Claimed, Decided, Trusted};
+/// use saline_master::orders::{Claimed, IncludedBy, Trusted};
 ///
-/// fn give_secret(minions: &Decided<Trusted>) {}
-/// fn order(minions: Decided<Claimed>) {
+/// fn give_secret(minions: &IncludedBy<Trusted>) {}
+/// fn order(minions: IncludedBy<Claimed>) {
 ///     give_secret(&minions);
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Decided<F> {
+pub struct IncludedBy<F> {
     minions: Vec<MinionId>,
     by: PhantomData<F>,
 }
 
-impl<F> Decided<F> {
+impl<F> IncludedBy<F> {
     /// Returns the minions.
     pub fn minions(&self) -> &[MinionId] {
         &self.minions
     }
 }
 
-/// What a target says of minions.
-pub(super) struct Decision<F> {
-    pub(super) included: Decided<F>,
+/// What a target says of minions, by facts of the kind `F`.
+pub(super) struct TargetVerdict<F> {
+    pub(super) included: IncludedBy<F>,
     /// Those about which it cannot decide without their grains.
     pub(super) without_grains: Vec<MinionId>,
     /// Those with which a regular expression takes too many steps.
     pub(super) given_up: Vec<MinionId>,
 }
 
-/// Decides about each of these minions, which come in the order of their ids.
-pub(super) fn decide<F: Facts>(
+/// Judges each of these minions, which come in the order of their ids.
+pub(super) fn judge<F: Facts>(
     target: &CompiledTarget,
     minions: impl Iterator<Item = F>,
-) -> Decision<F> {
-    let mut decision = Decision {
-        included: Decided {
+) -> TargetVerdict<F> {
+    let mut verdict = TargetVerdict {
+        included: IncludedBy {
             minions: Vec::new(),
             by: PhantomData,
         },
@@ -187,31 +187,31 @@ pub(super) fn decide<F: Facts>(
     };
     for facts in minions {
         let list = match target.decide(facts.candidate()) {
-            Ok(Inclusion::Included) => &mut decision.included.minions,
-            Ok(Inclusion::Unknown) => &mut decision.without_grains,
+            Ok(Inclusion::Included) => &mut verdict.included.minions,
+            Ok(Inclusion::Unknown) => &mut verdict.without_grains,
             Ok(Inclusion::Excluded) => continue,
-            Err(TooManySteps) => &mut decision.given_up,
+            Err(TooManySteps) => &mut verdict.given_up,
         };
         list.push(facts.into_id());
     }
-    decision
+    verdict
 }
 
 /// The minions that a target includes, by id, with the facts on which that rests.
 #[derive(Debug)]
 pub enum Chosen {
     /// Trusted facts alone decided.
-    ByTrusted(Decided<Trusted>),
+    ByTrusted(IncludedBy<Trusted>),
     /// What a minion says of itself may have decided, or that it was asked for though it has not said it.
-    ByClaimed(Decided<Claimed>),
+    ByClaimed(IncludedBy<Claimed>),
 }
 
 impl Chosen {
     /// Returns the minions, for what is no secret.
     pub fn into_ids(self) -> Vec<MinionId> {
         match self {
-            Self::ByTrusted(decided) => decided.minions,
-            Self::ByClaimed(decided) => decided.minions,
+            Self::ByTrusted(included) => included.minions,
+            Self::ByClaimed(included) => included.minions,
         }
     }
 
@@ -221,7 +221,7 @@ impl Chosen {
         minions.extend_from_slice(more);
         minions.sort_unstable();
         let by = PhantomData;
-        Self::ByClaimed(Decided { minions, by })
+        Self::ByClaimed(IncludedBy { minions, by })
     }
 }
 
@@ -230,8 +230,8 @@ impl Deref for Chosen {
 
     fn deref(&self) -> &[MinionId] {
         match self {
-            Self::ByTrusted(decided) => &decided.minions,
-            Self::ByClaimed(decided) => &decided.minions,
+            Self::ByTrusted(included) => &included.minions,
+            Self::ByClaimed(included) => &included.minions,
         }
     }
 }

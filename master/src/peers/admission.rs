@@ -19,19 +19,8 @@ use crate::decisions::{Decisions, Details};
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, Verdict};
 use crate::publisher::MinionPublisher;
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{ListenerKind, Session, Sessions};
 use crate::settings::LiveSettings;
-
-/// The kind of a listener, which decides who may come over it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListenerKind {
-    /// On the network: minions, callers, operators with keys of their own.
-    Network,
-    /// The local endpoint, which root and the master's user reach.
-    Local,
-    /// The access socket, which every user of this machine reaches: who they are is what the system tells.
-    Access,
-}
 
 /// Decides which peers are let in.
 #[derive(Debug)]
@@ -56,16 +45,16 @@ pub struct AdmissionControl {
     pub(crate) events: Events,
 }
 
-/// A decision and the peer that it is about.
+/// A decision whether a peer is let in, and the peer that it is about.
 #[derive(Debug)]
-pub struct Decision {
+pub struct AdmissionDecision {
     /// The peer.
     pub principal: Principal,
     /// The decision.
     pub admission: Admission<()>,
 }
 
-impl Decision {
+impl AdmissionDecision {
     /// A peer with the root key is root or the master's user, as the system says.
     fn of_operator(proven: &VerifiedPeer, peer: Peer, admission: Admission<()>) -> Self {
         let principal = match (proven.id.as_str(), peer.source) {
@@ -99,7 +88,7 @@ impl AdmissionControl {
         proven: &VerifiedPeer,
         peer: Peer,
         kind: ListenerKind,
-    ) -> Result<Option<Decision>, KeysUnreadable> {
+    ) -> Result<Option<AdmissionDecision>, KeysUnreadable> {
         if kind == ListenerKind::Access {
             return Ok(Some(self.local_user(proven, peer).await));
         }
@@ -107,7 +96,9 @@ impl AdmissionControl {
             Role::Minion => {}
             Role::Operator => {
                 let admission = self.operator(proven, kind).await?;
-                return Ok(Some(Decision::of_operator(proven, peer, admission)));
+                return Ok(Some(AdmissionDecision::of_operator(
+                    proven, peer, admission,
+                )));
             }
             Role::Caller => return Ok(Some(self.caller(proven).await?)),
         }
@@ -118,7 +109,7 @@ impl AdmissionControl {
             return Ok(None);
         }
         if let Some(refused) = self.refuse_version(proven) {
-            return Ok(Some(Decision {
+            return Ok(Some(AdmissionDecision {
                 principal: Principal::Minion(id),
                 admission: refused,
             }));
@@ -129,7 +120,7 @@ impl AdmissionControl {
             self.settle_key(&id, proven.identity).await?;
             Admission::Accepted(())
         };
-        Ok(Some(Decision {
+        Ok(Some(AdmissionDecision {
             principal: Principal::Minion(id),
             admission,
         }))
@@ -137,13 +128,18 @@ impl AdmissionControl {
 
     /// Decides about a peer that has proven its keys in a handshake on the connection `peer` of a listener of this
     /// kind. A key that is to wait takes a place of the connection's source.
-    pub async fn decide(&self, proven: &VerifiedPeer, peer: Peer, kind: ListenerKind) -> Decision {
+    pub async fn decide(
+        &self,
+        proven: &VerifiedPeer,
+        peer: Peer,
+        kind: ListenerKind,
+    ) -> AdmissionDecision {
         if kind == ListenerKind::Access {
             return self.local_user(proven, peer).await;
         }
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
-                Ok(id) => Decision {
+                Ok(id) => AdmissionDecision {
                     admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
                         None => {
@@ -156,19 +152,19 @@ impl AdmissionControl {
                 Err(error) => {
                     // Any stranger can cause this line as often as it likes, so only for debugging.
                     tracing::debug!("refused {}: {error}", short(&proven.identity));
-                    Decision::reject_nameless()
+                    AdmissionDecision::reject_nameless()
                 }
             },
             Role::Operator => {
                 let admission = self.operator(proven, kind).await;
                 // The program asks again, as a minion whose key cannot be read does.
-                Decision::of_operator(proven, peer, admission.unwrap_or(Admission::Full))
+                AdmissionDecision::of_operator(proven, peer, admission.unwrap_or(Admission::Full))
             }
             Role::Caller => match self.caller(proven).await {
                 Ok(decision) => decision,
-                Err(KeysUnreadable) => Decision {
+                Err(KeysUnreadable) => AdmissionDecision {
                     admission: Admission::Full,
-                    ..Decision::reject_nameless()
+                    ..AdmissionDecision::reject_nameless()
                 },
             },
         }
@@ -262,28 +258,28 @@ impl AdmissionControl {
     }
 
     /// Decides about a user of this machine, who is the one that the system tells, whatever the keys are.
-    async fn local_user(&self, proven: &VerifiedPeer, peer: Peer) -> Decision {
+    async fn local_user(&self, proven: &VerifiedPeer, peer: Peer) -> AdmissionDecision {
         let (Source::User(uid), Role::Operator) = (peer.source, proven.role) else {
-            return Decision::reject_nameless();
+            return AdmissionDecision::reject_nameless();
         };
         if let Some(admission) = self.refuse_version(proven) {
-            return Decision {
+            return AdmissionDecision {
                 admission,
-                ..Decision::reject_nameless()
+                ..AdmissionDecision::reject_nameless()
             };
         }
         match self.look_up(uid).await {
-            Ok(Some(user)) => Decision {
+            Ok(Some(user)) => AdmissionDecision {
                 admission: match self.decisions.authorizer.admits(&user) {
                     true => Admission::Accepted(()),
                     false => Admission::Rejected,
                 },
                 principal: Principal::LocalUser(Arc::new(user)),
             },
-            Ok(None) => Decision::reject_nameless(),
-            Err(KeysUnreadable) => Decision {
+            Ok(None) => AdmissionDecision::reject_nameless(),
+            Err(KeysUnreadable) => AdmissionDecision {
                 admission: Admission::Full,
-                ..Decision::reject_nameless()
+                ..AdmissionDecision::reject_nameless()
             },
         }
     }
@@ -334,16 +330,16 @@ impl AdmissionControl {
     ///
     /// # Errors
     /// When the keys cannot be read now.
-    async fn caller(&self, proven: &VerifiedPeer) -> Result<Decision, KeysUnreadable> {
+    async fn caller(&self, proven: &VerifiedPeer) -> Result<AdmissionDecision, KeysUnreadable> {
         let Ok(id) = MinionId::parse(&proven.id) else {
-            return Ok(Decision::reject_nameless());
+            return Ok(AdmissionDecision::reject_nameless());
         };
         let admission = match self.refuse_version(proven) {
             Some(refused) => refused,
             None if self.keys.is_accepted(&id, proven.identity).await? => Admission::Accepted(()),
             None => Admission::Rejected,
         };
-        Ok(Decision {
+        Ok(AdmissionDecision {
             principal: Principal::Caller(id),
             admission,
         })

@@ -10,7 +10,7 @@ mod presence_reporter;
 mod revocation;
 mod waiting_polls;
 
-pub use admission::{AdmissionControl, Decision, ListenerKind};
+pub use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use denied_peers::DeniedPeers;
 pub(crate) use ended_connections::EndedConnections;
 pub(crate) use key_warnings::KeyWarnings;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use saline_messages::SessionId;
 use saline_protocol::transport::Peer;
 
+use super::ListenerKind;
 use super::session::{Session, SessionState, lock};
 use super::table::{Sessions, Table};
-use super::unconfirmed::Origin;
 use crate::authorize::Principal;
 
 /// A connection of one of the master's listeners.
@@ -52,7 +52,9 @@ impl Table {
     }
 
     fn end_connection(&mut self, session: &Session, connection: ConnectionId) {
-        if self.connections.release(connection, session.id) && session.origin == Origin::Network {
+        if self.connections.release(connection, session.id)
+            && session.listener_kind != ListenerKind::Local
+        {
             self.connections.ended.push(connection);
         }
     }

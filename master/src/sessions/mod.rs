@@ -7,14 +7,16 @@
 mod connections;
 mod duplicates;
 mod last_seen;
+mod listener_kind;
 mod presence;
 mod running_time;
 mod session;
 mod table;
-mod unconfirmed;
+mod unproven;
 
 pub use connections::ConnectionId;
+pub use listener_kind::ListenerKind;
 pub use presence::{FleetVersions, MinionStart};
 pub use session::{NewSession, OwnNumber, Session, SessionState};
-pub use table::{PresenceChange, Sessions, UNCONFIRMED_FOR};
-pub use unconfirmed::{MAX_UNCONFIRMED, Origin};
+pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
+pub use unproven::MAX_UNPROVEN;

@@ -12,8 +12,8 @@ use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_messages::{EventOrigin, Header, Jid, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
 
+use super::ListenerKind;
 use super::table::Table;
-use super::unconfirmed::Origin;
 use crate::authorize::Principal;
 use crate::bounds::{Rate, TokenBucket};
 
@@ -68,7 +68,7 @@ pub struct NewSession {
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
     /// The kind of listener over which the peer came.
-    pub origin: Origin,
+    pub listener_kind: ListenerKind,
     /// The number of the listener that the session is made over.
     pub listener: usize,
     /// The connection that the session is made over, with its source.
@@ -90,7 +90,7 @@ pub struct Session {
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
     /// The kind of listener over which the peer came.
-    pub origin: Origin,
+    pub listener_kind: ListenerKind,
     /// The number of the listener that the session was made over.
     pub listener: usize,
     /// The connection that the session was made over, with its source.
@@ -126,7 +126,7 @@ impl Session {
             principal: new.principal,
             version: new.version,
             identity: new.identity,
-            origin: new.origin,
+            listener_kind: new.listener_kind,
             listener: new.listener,
             peer: new.peer,
             publications: Arc::clone(&records.publications),

@@ -12,16 +12,17 @@ use saline_messages::{Lease, MasterTime, MinionId, SessionId, StartId};
 use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
+use super::ListenerKind;
 use super::connections::{ConnectionId, Connections};
 use super::duplicates::Duplicates;
 use super::last_seen::Departed;
 use super::running_time::RunningTime;
 use super::session::{NewSession, Session, SessionState, lock};
-use super::unconfirmed::{Origin, UnconfirmedCount};
+use super::unproven::UnprovenCount;
 use crate::authorize::Principal;
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.
-pub const UNCONFIRMED_FOR: Duration = Duration::from_secs(5);
+pub const UNPROVEN_FOR: Duration = Duration::from_secs(5);
 /// The silence after which a session is forgotten.
 const IDLE_FOR: Duration = Duration::from_secs(900);
 /// The silence after which an operator's session is forgotten; the command line makes a new one as
@@ -84,7 +85,7 @@ pub(super) struct Table {
     pub(super) departed: HashMap<MinionId, Departed>,
     /// The minions that have arrived since this was asked last.
     pub(super) arrived: BTreeSet<MinionId>,
-    unconfirmed: UnconfirmedCount,
+    unproven: UnprovenCount,
 }
 
 /// The table of all sessions.
@@ -234,7 +235,8 @@ impl Table {
         let first = !std::mem::replace(&mut entry.proven, true);
         if first {
             let session = &entry.session;
-            self.unconfirmed.remove(session.origin, session.identity);
+            self.unproven
+                .remove(session.listener_kind, session.identity);
         }
         first
     }
@@ -263,20 +265,20 @@ impl Sessions {
             .store(unaccepted_most(most), Ordering::Relaxed);
     }
 
-    /// Whether one more session of this origin that has proven nothing can be held.
-    pub fn has_room(&self, origin: Origin) -> bool {
-        lock(&self.table).unconfirmed.has_room(origin)
+    /// Whether one more session from listeners of this kind that has proven nothing can be held.
+    pub fn has_room(&self, kind: ListenerKind) -> bool {
+        lock(&self.table).unproven.has_room(kind)
     }
 
     /// Adds a session. It replaces no other session before its first record. When there are too
     /// many unaccepted sessions, the one that has been silent longest is forgotten. Returns none when too
-    /// many sessions of its origin, or of its key, have proven nothing.
+    /// many sessions from listeners of its kind, or of its key, have proven nothing.
     pub fn add(&self, new: NewSession, keys: &SplitKeys) -> Option<Arc<Session>> {
         let proven = new.proven;
         let session = Arc::new(Session::new(new, keys));
         let (id, identity, heard) = (session.id, session.identity, self.time.now());
         let table = &mut *lock(&self.table);
-        if !proven && !table.unconfirmed.add(session.origin, identity) {
+        if !proven && !table.unproven.add(session.listener_kind, identity) {
             return None;
         }
         if session.state() == SessionState::Unaccepted {
@@ -314,10 +316,10 @@ impl Sessions {
             if same.len() > PER_KEY {
                 // Neither this one nor the one that counts: the oldest that has proven nothing, or the oldest.
                 let mut others = same.iter().filter(|o| **o != id && Some(**o) != seated);
-                let is_unconfirmed =
+                let is_unproven =
                     |other: &&SessionId| table.all.get(*other).is_some_and(|other| !other.proven);
                 let oldest = others.clone().next();
-                if let Some(excess) = others.find(is_unconfirmed).or(oldest).copied() {
+                if let Some(excess) = others.find(is_unproven).or(oldest).copied() {
                     table.forget(excess);
                 }
             }
@@ -399,7 +401,7 @@ impl Sessions {
             let (session, state) = (&entry.session, entry.session.state());
             let has_ended = matches!(state, SessionState::Replaced | SessionState::KeyGone);
             let kept_for = if !entry.proven {
-                UNCONFIRMED_FOR
+                UNPROVEN_FOR
             } else if has_ended {
                 // A peer that still uses it sends a heartbeat in that time, and is told why.
                 self.heartbeat * 2

@@ -97,7 +97,7 @@ async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
 async fn unconfirmed_sessions_of_the_network_take_no_places_of_the_local_command_line() {
     let listener = TestListener::start(|_| {}).await;
     let folder = listener.master.pki_dir.join("operators");
-    let operators: Vec<_> = (0..=MAX_UNCONFIRMED / 8)
+    let operators: Vec<_> = (0..=MAX_UNPROVEN / 8)
         .map(|number| {
             let operator = credentials(Role::Operator, &format!("operator{number}"));
             let key = operator.identity.public().to_pem();
@@ -114,7 +114,7 @@ async fn unconfirmed_sessions_of_the_network_take_no_places_of_the_local_command
             answered += usize::from(kind == Kind::ResumeReply);
         }
     }
-    assert_eq!(answered, MAX_UNCONFIRMED);
+    assert_eq!(answered, MAX_UNPROVEN);
     let new = credentials(Role::Operator, "new");
     std::fs::write(folder.join(&new.id), new.identity.public().to_pem()).unwrap();
     assert_eq!(listener.resume(250, &new, now()).await, Kind::Busy);

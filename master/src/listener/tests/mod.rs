@@ -24,7 +24,7 @@ use saline_protocol::transport::{
 
 use super::*;
 use crate::parts::testing::TestMaster;
-use crate::sessions::MAX_UNCONFIRMED;
+use crate::sessions::MAX_UNPROVEN;
 
 /// The requests of one source that are carried out at once, and in a second.
 const BURST: usize = 384;

@@ -2,7 +2,7 @@ mod connections;
 mod model;
 
 use super::*;
-use crate::sessions::{ConnectionId, MAX_UNCONFIRMED, MinionStart};
+use crate::sessions::{ConnectionId, ListenerKind, MAX_UNPROVEN, MinionStart};
 use saline_messages::{MustClaim, PeerVersion, StartId};
 use saline_protocol::transport::{Peer, Source};
 
@@ -27,7 +27,7 @@ fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<S
         principal,
         version,
         identity,
-        origin: Origin::Network,
+        listener_kind: ListenerKind::Network,
         listener: 0,
         peer: peer(1),
         proven: false,
@@ -129,8 +129,8 @@ async fn a_replaced_session_is_forgotten_after_two_heartbeats_unless_it_is_used(
 #[tokio::test(start_paused = true)]
 async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
-    for number in 0..MAX_UNCONFIRMED {
-        assert!(sessions.has_room(Origin::Network));
+    for number in 0..MAX_UNPROVEN {
+        assert!(sessions.has_room(ListenerKind::Network));
         let number = u16::try_from(number).unwrap();
         add(
             &sessions,
@@ -139,13 +139,11 @@ async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
             SessionState::Accepted,
         );
     }
-    assert!(!sessions.has_room(Origin::Network));
-    assert!(sessions.has_room(Origin::Local));
-    Clock
-        .pause(UNCONFIRMED_FOR + Duration::from_millis(1))
-        .await;
+    assert!(!sessions.has_room(ListenerKind::Network));
+    assert!(sessions.has_room(ListenerKind::Local));
+    Clock.pause(UNPROVEN_FOR + Duration::from_millis(1)).await;
     assert_eq!(sessions.sweep(), []);
-    assert!(sessions.has_room(Origin::Network));
+    assert!(sessions.has_room(ListenerKind::Network));
     assert!(sessions.is_empty());
 }
 
@@ -198,11 +196,11 @@ async fn a_session_that_has_proven_nothing_goes_before_one_that_has() {
     assert_eq!(seat(&sessions, &seated, 1), Change::Arrived);
     let proven = add(&sessions, 1, "m1", SessionState::Accepted);
     assert_eq!(hear(&sessions, &proven), Change::None);
-    let unconfirmed = [2, 3, 4].map(|number| add(&sessions, number, "m1", SessionState::Accepted));
+    let unproven = [2, 3, 4].map(|number| add(&sessions, number, "m1", SessionState::Accepted));
     let is_there = |session: &Arc<Session>| sessions.get(session.id).is_some();
     assert!(is_there(&seated) && is_there(&proven));
-    assert_eq!(unconfirmed.each_ref().map(is_there), [false, true, true]);
-    for session in &unconfirmed[1..] {
+    assert_eq!(unproven.each_ref().map(is_there), [false, true, true]);
+    for session in &unproven[1..] {
         hear(&sessions, session);
     }
     let new = add(&sessions, 5, "m1", SessionState::Accepted);

@@ -8,7 +8,7 @@ use saline_protocol::transport::{Peer, Source};
 use super::*;
 use crate::authorize::Principal;
 use crate::parts::testing::TestMaster;
-use crate::sessions::{NewSession, Origin};
+use crate::sessions::{ListenerKind, NewSession};
 
 #[tokio::test]
 async fn a_deleted_minion_is_not_handed_the_new_group_key() {
@@ -23,7 +23,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
             software: String::new(),
         },
         identity: PublicIdentity([1; 32]),
-        origin: Origin::Network,
+        listener_kind: ListenerKind::Network,
         listener: 0,
         peer: Peer::new(1, Source::Process),
         proven: true,
