@@ -7,11 +7,32 @@ use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
 use saline_targeting::TooManySteps;
 
-use super::{Action, LocalUser, Principal};
+use super::{Action, AddressedJob, JobFunction, LocalUser, Principal};
 use crate::settings::{AccessSettings, LiveSettings};
 
 /// How many minions a refusal names.
 const NAMED: usize = 3;
+
+/// The rule that lets everybody who is named reach what it ordered.
+const OWN_JOBS: &str = "its own jobs";
+
+/// The functions of the master that show, cancel and end jobs. Each leaves out or refuses those of others itself, so
+/// they take no rule.
+const OWN_JOB_RUNNERS: [&str; 13] = [
+    "batch.list_active",
+    "batch.status",
+    "batch.stop",
+    "jobs.active",
+    "jobs.cancel",
+    "jobs.exit_success",
+    "jobs.kill",
+    "jobs.last_run",
+    "jobs.list_job",
+    "jobs.list_jobs",
+    "jobs.lookup_jid",
+    "jobs.master",
+    "jobs.print_job",
+];
 
 /// What an action is about.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +44,8 @@ pub(crate) enum About<'a> {
         fun: &'a str,
         arguments: &'a PackedArguments,
         minions: &'a [MinionId],
+        /// The job that the arguments name, if the function is a [`JobFunction`].
+        job: Option<&'a AddressedJob>,
     },
     /// These minions.
     Minions(&'a [MinionId]),
@@ -253,15 +276,34 @@ impl<'a> Rules<'a> {
                     fun,
                     arguments,
                     minions,
-                } => self.judge_job(fun, arguments, minions).or_else(|denied| {
-                    refuse(&match denied {
-                        None => format!("run {fun}"),
-                        Some(names) => format!("run {fun} on {names}"),
+                    job,
+                } => {
+                    let own = job.filter(|job| is_named && job.owner == principal.owner());
+                    match (JobFunction::of(fun), own) {
+                        (Some(function), None) => {
+                            return Err(Refusal {
+                                rule: Cow::Borrowed("its own jobs alone"),
+                                line: format!("{principal} may not {}", function.refused(fun)),
+                            });
+                        }
+                        (Some(JobFunction::Signals), Some(own)) if own.has_all(minions) => {
+                            return Ok(self.allowed(OWN_JOBS));
+                        }
+                        _ => {}
+                    }
+                    self.judge_job(fun, arguments, minions).or_else(|denied| {
+                        refuse(&match denied {
+                            None => format!("run {fun}"),
+                            Some(names) => format!("run {fun} on {names}"),
+                        })
                     })
-                }),
+                }
                 _ => refuse("publish this"),
             },
             Action::BeginRun => match about {
+                About::Function { fun, .. } if is_named && OWN_JOB_RUNNERS.contains(&fun) => {
+                    Ok(self.allowed(OWN_JOBS))
+                }
                 About::Function { fun, arguments, .. } => {
                     let mut runners = self
                         .own
@@ -277,7 +319,7 @@ impl<'a> Rules<'a> {
             },
             Action::CancelJob | Action::ReadJob => match about {
                 About::Owner(owner) if is_named && owner == principal.owner() => {
-                    Ok(self.allowed("its own jobs"))
+                    Ok(self.allowed(OWN_JOBS))
                 }
                 About::Owner(owner) => refuse(&format!("{action} of {owner}")),
                 _ => refuse(action.name()),
@@ -411,7 +453,7 @@ fn allows_arguments(
 }
 
 /// Returns the text of an argument that patterns are about: of a list or a mapping its JSON.
-fn shown(value: &saline_data::Value) -> String {
+pub(super) fn shown(value: &saline_data::Value) -> String {
     use saline_data::Value;
     match value {
         Value::Text(text) => text.clone(),

@@ -12,13 +12,13 @@ use saline_data::{Packed, Value};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
     Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OperatorReply,
-    PublishRequest, Published, SignedJob,
+    PackedArguments, PublishRequest, Published, SignedJob,
 };
 use saline_targeting::Target;
 
 use super::batch_choice;
 use super::{Chosen, Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
-use crate::authorize::{About, Action, Principal};
+use crate::authorize::{About, Action, AddressedJob, Principal};
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
@@ -115,12 +115,21 @@ impl PublishOrder {
                 without_grains.retain(|id| minions.binary_search(id).is_ok());
             }
         }
+        let job = self
+            .addressed_job(principal, &request.fun, &request.arg)
+            .await?;
+        if let Some(own) = job.as_ref().filter(|job| job.owner == owner) {
+            // Others cannot run it: `'*'` tells of none of them.
+            minions.retain(|id| own.has(id));
+            target = Target::list(minions.iter().map(MinionId::as_str));
+        }
         let authorizer = &self.decisions.authorizer;
         let without_grains = authorizer.known_to(principal, without_grains);
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,
             minions: &minions,
+            job: job.as_ref(),
         };
         let details = Details {
             function: Some(&request.fun),
@@ -233,6 +242,30 @@ impl PublishOrder {
         };
         self.announce(job, principal, minions, apart).await;
         Ok(OperatorReply::Published(published))
+    }
+
+    /// Returns the job that the arguments of a function name which reaches jobs by their ids. To somebody who sees all
+    /// jobs it does not matter whose it is: none.
+    async fn addressed_job(
+        &self,
+        principal: &Principal,
+        fun: &str,
+        arguments: &PackedArguments,
+    ) -> Result<Option<AddressedJob>, StoreError> {
+        if self.decisions.authorizer.sees_all(principal) {
+            return Ok(None);
+        }
+        let Some(jid) = AddressedJob::jid(fun, arguments) else {
+            return Ok(None);
+        };
+        let Some(owner) = self.jobs.owner(&jid).await? else {
+            return Ok(None);
+        };
+        let states = self.jobs.states(&jid, None, usize::MAX).await?;
+        Ok(states.map(|page| AddressedJob {
+            owner,
+            minions: page.states.into_iter().map(|(id, _)| id).collect(),
+        }))
     }
 
     /// Has the job store note the keys of those that the job waits for: one that was accepted by hand a moment

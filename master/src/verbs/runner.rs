@@ -99,6 +99,7 @@ impl RunnerVerb {
             fun: &call.fun,
             arguments: &call.arg,
             minions: &[],
+            job: None,
         };
         let details = Details {
             function: Some(&call.fun),
