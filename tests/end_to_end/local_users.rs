@@ -251,3 +251,23 @@ publisher_acl:
         .expect(0);
     assert!(ended.stdout.contains("Signal 9"), "{}", ended.stdout);
 }
+
+#[test]
+fn a_runner_with_a_target_is_about_the_minions_of_the_rules() {
+    let options = "auto_accept: True
+publisher_acl:
+  nobody: [{'@runner': [cache.*]}, {m2: [test.ping]}]
+";
+    let Some(fleet) = start(options) else { return };
+    let nobody = |arguments: &[&str]| run_as(&fleet, NOBODY, "saline-run", arguments);
+    for arguments in [
+        &["cache.clear_all", "m1"][..],
+        &["cache.clear_all"],
+        &["cache.grains", "tgt=*"],
+    ] {
+        let refused = nobody(arguments).expect(1);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(said.contains("may not match a target with m1"), "{said}");
+    }
+    nobody(&["cache.clear_all", "m2"]).expect(0);
+}
