@@ -116,4 +116,22 @@ impl Decisions {
             let _ = pending.synced().await;
         }
     }
+
+    /// Notes that the master itself denied the key of a minion, or removed one that waited, by this rule. Strangers
+    /// cause such acts, so the lines have the budget of refusals, and nobody waits until they are written.
+    pub(crate) async fn note_key_refused(&self, minion: &MinionId, subject: String, rule: &str) {
+        let minions = std::slice::from_ref(minion);
+        let noted = self.audit.append(Record {
+            principal: "the master".to_owned(),
+            action: Action::ChangeKeys.name(),
+            function: None,
+            arguments: None,
+            target: None,
+            minions: Some(minions),
+            subject: Some(subject),
+            request: None,
+            outcome: Outcome::Refused { rule },
+        });
+        drop(noted.await);
+    }
 }

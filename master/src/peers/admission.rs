@@ -22,6 +22,9 @@ use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
 use crate::settings::LiveSettings;
 
+#[cfg(test)]
+mod tests;
+
 /// The kind of a listener, which decides who may come over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenerKind {
@@ -381,12 +384,22 @@ impl AdmissionControl {
             );
             let origin = EventOrigin::master();
             self.events.key(origin, displaced, "delete").await;
+            let subject = "delete, pending".to_owned();
+            let noted = self
+                .decisions
+                .note_key_refused(displaced, subject, "max_pending_keys");
+            noted.await;
         }
         if verdict.admission == Admission::Denied
             && let Some(address) = first.and_then(|peer| peer.address)
         {
             let now = self.clock.clock().now();
             self.denied.note(id, identity.0, address, now);
+        }
+        if verdict.changed && verdict.admission == Admission::Denied {
+            let subject = format!("deny, fingerprint {}", identity.fingerprint());
+            let rule = "another key is known under the id";
+            self.decisions.note_key_refused(id, subject, rule).await;
         }
         if verdict.changed && verdict.admission.is_accepted() {
             let minions = [id.clone()];
