@@ -57,6 +57,11 @@ pub enum ClientError {
         "no rule of publisher_acl in the master's configuration is for you: have root add one (`publisher_acl: {{YOUR_NAME: [test.ping]}}`)"
     )]
     NoRule,
+    /// The master lets users of this machine in, and not this one, whatever its rules are.
+    #[error(
+        "publisher_acl_blacklist in the master's configuration names you: no rule helps until root takes you out of it"
+    )]
+    Blacklisted,
     /// A key file cannot be used.
     #[error("{0}")]
     Key(#[source] KeyError),

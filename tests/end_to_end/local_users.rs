@@ -176,6 +176,15 @@ fn without_rules_there_is_no_access_socket() {
 }
 
 #[test]
+fn a_user_of_the_blacklist_is_told_that_no_rule_helps() {
+    let options = format!("{RULES}publisher_acl_blacklist: {{users: [nobody]}}\n");
+    let Some(fleet) = start(&options) else { return };
+    let refused = run_as(&fleet, NOBODY, "saline", &["m1", "test.ping"]).expect(1);
+    let told = "publisher_acl_blacklist in the master's configuration names you";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+}
+
+#[test]
 fn a_user_of_runners_does_not_read_what_others_ordered() {
     let options =
         "auto_accept: True\ndurable_events: ['*']\npublisher_acl:\n  nobody: ['@runner']\n";

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
@@ -73,6 +74,17 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line)
     }
+}
+
+/// The answer whether a user of this machine may have a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Admits {
+    /// It may.
+    Yes,
+    /// No rule is for it.
+    NoRule(Refusal),
+    /// The blacklist names it, so that no rule helps.
+    Blacklisted(Refusal),
 }
 
 /// Decides who may do what, by the rules of the configuration that is in force.
@@ -166,15 +178,23 @@ impl Authorizer {
         minions
     }
 
-    /// Whether any rule is for this user of the machine, who may have a session then.
-    pub(crate) fn admits(&self, user: &LocalUser) -> bool {
+    /// Decides whether this user of the machine may have a session: some rule is for it, and the blacklist does not name it.
+    pub(crate) fn admits(&self, user: &Arc<LocalUser>) -> Admits {
         let access = self.settings.access();
-        let is_blacklisted = access
-            .publisher_acl_blacklist
-            .users
-            .iter()
-            .any(|pattern| pattern.matches(&user.name) != Ok(false));
-        !is_blacklisted && !Rules::of_user(&access, user).own.is_empty()
+        let principal = Principal::LocalUser(Arc::clone(user));
+        if let Some(refusal) = blacklisted(&access, &principal, user, About::Nothing) {
+            return Admits::Blacklisted(refusal);
+        }
+        let rules = Rules::of_user(&access, user);
+        match rules.own.is_empty() {
+            false => Admits::Yes,
+            true => Admits::NoRule(Refusal {
+                rule: Cow::Owned(format!("no rule of {}", rules.option)),
+                line: format!(
+                    "{principal} may not give orders: no rule of publisher_acl is for it"
+                ),
+            }),
+        }
     }
 }
 

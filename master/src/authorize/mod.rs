@@ -16,7 +16,7 @@ mod principal;
 mod tests;
 
 pub use action::{Action, Verb};
-pub(crate) use authorizer::{About, Allowed, Authorizer, Refusal};
+pub(crate) use authorizer::{About, Admits, Allowed, Authorizer, Refusal};
 pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub(crate) use principal::origin_of_owner;
 pub use principal::{LocalUser, Principal};

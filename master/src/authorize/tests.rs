@@ -7,7 +7,7 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{Arguments, MinionId};
 
-use super::{About, Action, AddressedJob, Authorizer, LocalUser, Principal};
+use super::{About, Action, AddressedJob, Admits, Authorizer, LocalUser, Principal};
 use crate::settings::LiveSettings;
 
 fn id(text: &str) -> MinionId {
@@ -333,11 +333,15 @@ fn the_blacklist_goes_before_the_rules_and_not_before_root() {
     );
     assert!(decision(&user("tmpfs", &["ops"]), "test.ping").contains("publisher_acl_blacklist"));
     assert_eq!(decision(&Principal::LocalRoot, "cmd.run"), "local root");
-    assert!(!authorizer(RULES).admits(&LocalUser {
-        uid: 1,
-        name: "mallory".into(),
-        groups: vec!["ops".into()],
-    }));
+    let admits = |name: &str| {
+        let Principal::LocalUser(user) = user(name, &["staff"]) else {
+            unreachable!("it is a user")
+        };
+        authorizer(&RULES.replace("  '*': [test.version]\n", "")).admits(&user)
+    };
+    assert!(matches!(admits("mallory"), Admits::Blacklisted(_)));
+    assert!(matches!(admits("eve"), Admits::NoRule(_)));
+    assert_eq!(admits("ann"), Admits::Yes);
 }
 
 #[test]

@@ -134,4 +134,26 @@ impl Decisions {
         });
         drop(noted.await);
     }
+
+    /// Notes that a user of this machine got no session.
+    pub(crate) async fn note_user_refused(&self, principal: &Principal, refusal: &Refusal) {
+        let noted = self.audit.append(Record {
+            principal: principal.to_string(),
+            action: "begin a session",
+            function: None,
+            arguments: None,
+            target: None,
+            minions: None,
+            subject: None,
+            request: None,
+            outcome: Outcome::Refused {
+                rule: &refusal.rule,
+            },
+        });
+        match noted.await {
+            Some(_) => tracing::warn!("{refusal}"),
+            // It is only counted.
+            None => tracing::debug!("{refusal}"),
+        }
+    }
 }

@@ -12,7 +12,7 @@ use saline_protocol::transport::{Context, Peer, Source};
 
 use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
-use crate::authorize::{LocalUser, Principal};
+use crate::authorize::{Admits, LocalUser, Principal};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::Events;
@@ -276,18 +276,33 @@ impl AdmissionControl {
             };
         }
         match self.look_up(uid).await {
-            Ok(Some(user)) => Decision {
-                admission: match self.decisions.authorizer.admits(&user) {
-                    true => Admission::Accepted(()),
-                    false => Admission::Rejected,
-                },
-                principal: Principal::LocalUser(Arc::new(user)),
-            },
+            Ok(Some(user)) => self.admit_user(Arc::new(user)).await,
             Ok(None) => Decision::reject_nameless(),
             Err(KeysUnreadable) => Decision {
                 admission: Admission::Full,
                 ..Decision::reject_nameless()
             },
+        }
+    }
+
+    /// Decides about a session of a user of this machine. A refusal has its line in the audit file.
+    async fn admit_user(&self, user: Arc<LocalUser>) -> Decision {
+        let admits = self.decisions.authorizer.admits(&user);
+        let principal = Principal::LocalUser(user);
+        let admission = match admits {
+            Admits::Yes => Admission::Accepted(()),
+            Admits::NoRule(refusal) => {
+                self.decisions.note_user_refused(&principal, &refusal).await;
+                Admission::Rejected
+            }
+            Admits::Blacklisted(refusal) => {
+                self.decisions.note_user_refused(&principal, &refusal).await;
+                Admission::Denied
+            }
+        };
+        Decision {
+            principal,
+            admission,
         }
     }
 
