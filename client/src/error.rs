@@ -45,7 +45,7 @@ pub enum ClientError {
     },
     /// The local operator's key cannot be read.
     #[error(
-        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root, or have root allow you functions with publisher_acl in the master's configuration",
+        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root, or have root allow you functions with publisher_acl in the master's configuration, and restart saline-master if nobody was named there before",
         path.display()
     )]
     NotPermitted {

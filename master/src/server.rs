@@ -27,6 +27,8 @@ pub struct Master {
     counters: Arc<Counters>,
     context: Context,
     listeners: Vec<BoundListener>,
+    /// Whether the access socket is served.
+    serves_users: bool,
     /// Released last, when everything else has ended.
     _locks: [InstanceLock; 2],
 }
@@ -63,8 +65,10 @@ impl Master {
         registry: &Registry,
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
-        if !config.publisher_acl.is_empty() {
-            access_folder::open(&config.paths.sock_dir)?;
+        let serves_users = !config.publisher_acl.is_empty();
+        match serves_users {
+            true => access_folder::open(&config.paths.sock_dir)?,
+            false => access_folder::create_above(&config.paths.sock_dir),
         }
         let locks = [
             InstanceLock::take(&config.lock_file())?,
@@ -184,6 +188,7 @@ impl Master {
             counters,
             context,
             listeners,
+            serves_users,
             _locks: locks,
         })
     }
@@ -197,6 +202,12 @@ impl Master {
     /// Takes over those options of `config` that can change while the master runs.
     pub fn reload(&self, config: &MasterConfig) {
         self.state.reload(config);
+        if !self.serves_users && !config.publisher_acl.is_empty() {
+            tracing::warn!(
+                "publisher_acl names somebody for the first time: the access socket is served from the next start on, \
+                 restart saline-master"
+            );
+        }
     }
 
     /// Logs what every part is doing.

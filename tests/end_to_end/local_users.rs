@@ -160,7 +160,7 @@ fn a_rule_that_goes_ends_what_it_allowed() {
 
 #[test]
 fn without_rules_there_is_no_access_socket() {
-    let Some(fleet) = start("auto_accept: True\n") else {
+    let Some(mut fleet) = start("auto_accept: True\n") else {
         return;
     };
     let socket = "master/run/saline/master/access.ipc";
@@ -173,6 +173,11 @@ fn without_rules_there_is_no_access_socket() {
         "{}",
         refused.stderr
     );
+    fleet.master_options = RULES.to_owned();
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    let asked = "the access socket is served from the next start on, restart saline-master";
+    fleet.master().log.wait_for(asked, 1);
 }
 
 #[test]
