@@ -45,7 +45,7 @@ pub enum ClientError {
     },
     /// The local operator's key cannot be read.
     #[error(
-        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root, or have root allow you functions with publisher_acl in the master's configuration",
+        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root, or have root allow you functions with publisher_acl in the master's configuration, and restart saline-master if nobody was named there before",
         path.display()
     )]
     NotPermitted {
@@ -57,6 +57,11 @@ pub enum ClientError {
         "no rule of publisher_acl in the master's configuration is for you: have root add one (`publisher_acl: {{YOUR_NAME: [test.ping]}}`)"
     )]
     NoRule,
+    /// The master lets users of this machine in, and not this one, whatever its rules are.
+    #[error(
+        "publisher_acl_blacklist in the master's configuration names you: no rule helps until root takes you out of it"
+    )]
+    Blacklisted,
     /// A key file cannot be used.
     #[error("{0}")]
     Key(#[source] KeyError),

@@ -95,7 +95,8 @@ impl OperatorSession {
     /// Connects to the access socket, as a user who cannot read the key of the local operator.
     ///
     /// # Errors
-    /// `denied` when no master serves that socket; `NoRule` when no rule is for this user.
+    /// `denied` when no master serves that socket; `NoRule` when no rule is for this user, `Blacklisted` when none
+    /// helps.
     async fn connect_as_user(
         config: &MasterConfig,
         registry: &Registry,
@@ -235,7 +236,10 @@ impl OperatorSession {
                     path: files.root_key.clone(),
                     answer: format!("{answer:?}").to_ascii_lowercase(),
                 })),
-                SessionKeys::Fresh(_) => Err(Attempt::Final(ClientError::NoRule)),
+                SessionKeys::Fresh(_) => Err(Attempt::Final(match answer {
+                    Admission::Denied => ClientError::Blacklisted,
+                    _ => ClientError::NoRule,
+                })),
             },
         }
     }

@@ -45,6 +45,17 @@ pub(crate) fn open(sock_dir: &Path) -> Result<(), MasterError> {
     Ok(())
 }
 
+/// Creates the missing folders above `sock_dir` as [`open`] does, so that users can enter them when the first of them is
+/// named later. `sock_dir` itself stays closed until then. What cannot be created is told by the lock, which is taken in
+/// `sock_dir` next.
+pub(crate) fn create_above(sock_dir: &Path) {
+    if let Some(above) = sock_dir.parent()
+        && let Err(error) = create(above)
+    {
+        tracing::debug!("{} was not created: {error}", above.display());
+    }
+}
+
 /// Creates a folder and its missing parents, each with the mode that others may enter it, whatever the umask is.
 fn create(folder: &Path) -> io::Result<()> {
     if folder.exists() {
@@ -75,6 +86,11 @@ mod tests {
             assert_eq!(mode(&root.path().join(path)), 0o711, "{path}");
         }
         assert_eq!(mode(root.path()), before);
+        // A master that names nobody has made them before.
+        let later = root.path().join("lib/saline/master");
+        create_above(&later);
+        assert_eq!(mode(&root.path().join("lib/saline")), 0o711);
+        assert!(!later.exists());
         set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
         open(&folder).unwrap();
         assert_eq!(mode(&folder), 0o711);

@@ -118,4 +118,46 @@ impl Decisions {
             let _ = pending.synced().await;
         }
     }
+
+    /// Notes that the master itself denied the key of a minion, or removed one that waited, by this rule. Strangers
+    /// cause such acts, so the lines have the budget of refusals, and nobody waits until they are written.
+    pub(crate) async fn note_key_refused(&self, minion: &MinionId, subject: String, rule: &str) {
+        let minions = std::slice::from_ref(minion);
+        let noted = self.audit.append(Record {
+            principal: "the master".to_owned(),
+            action: Action::ChangeKeys.name(),
+            function: None,
+            arguments: None,
+            target: None,
+            minions: Some(minions),
+            subject: Some(subject),
+            request: None,
+            outcome: Outcome::Refused { rule },
+            goes_on_without: true,
+        });
+        drop(noted.await);
+    }
+
+    /// Notes that a user of this machine got no session.
+    pub(crate) async fn note_user_refused(&self, principal: &Principal, refusal: &Refusal) {
+        let noted = self.audit.append(Record {
+            principal: principal.to_string(),
+            action: "begin a session",
+            function: None,
+            arguments: None,
+            target: None,
+            minions: None,
+            subject: None,
+            request: None,
+            outcome: Outcome::Refused {
+                rule: &refusal.rule,
+            },
+            goes_on_without: false,
+        });
+        match noted.await {
+            Some(_) => tracing::warn!("{refusal}"),
+            // It is only counted.
+            None => tracing::debug!("{refusal}"),
+        }
+    }
 }

@@ -8,6 +8,7 @@ use saline_messages::EventOrigin;
 
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
+use crate::decisions::Decisions;
 use crate::events::{DurableEvents, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
@@ -36,6 +37,7 @@ const AHEAD: Duration = Duration::from_secs(3_600);
 pub struct Maintenance {
     pub(crate) clock: MasterClock,
     pub(crate) settings: LiveSettings,
+    pub(crate) decisions: Decisions,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) grains: Arc<GrainsTable>,
@@ -165,6 +167,11 @@ impl Maintenance {
                     tracing::info!("removed the pending key of minion {id}: pending_key_days");
                     let origin = EventOrigin::master();
                     self.events.key(origin, &id, "delete").await;
+                    let subject = "delete, pending".to_owned();
+                    let noted = self
+                        .decisions
+                        .note_key_refused(&id, subject, "pending_key_days");
+                    noted.await;
                 }
             }
             Some(Err(error)) => tracing::error!("old pending keys were not removed: {error}"),

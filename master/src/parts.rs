@@ -400,6 +400,7 @@ impl MasterParts {
         Maintenance {
             clock: self.clock.clone(),
             settings: self.settings.clone(),
+            decisions: self.decisions.clone(),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             grains: Arc::clone(&self.grains),

@@ -28,6 +28,8 @@ pub struct Master {
     counters: Arc<Counters>,
     context: Context,
     listeners: Vec<BoundListener>,
+    /// Whether the access socket is served.
+    serves_users: bool,
     /// Released last, when everything else has ended.
     _locks: [InstanceLock; 2],
 }
@@ -64,8 +66,10 @@ impl Master {
         registry: &Registry,
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
-        if !config.publisher_acl.is_empty() {
-            access_folder::open(&config.paths.sock_dir)?;
+        let serves_users = !config.publisher_acl.is_empty();
+        match serves_users {
+            true => access_folder::open(&config.paths.sock_dir)?,
+            false => access_folder::create_above(&config.paths.sock_dir),
         }
         let locks = [
             InstanceLock::take(&config.lock_file())?,
@@ -186,6 +190,7 @@ impl Master {
             counters,
             context,
             listeners,
+            serves_users,
             _locks: locks,
         })
     }
@@ -200,6 +205,12 @@ impl Master {
     pub fn reload(&self, config: &MasterConfig) {
         self.state.reload(config);
         check_named_users(&self.context, config);
+        if !self.serves_users && !config.publisher_acl.is_empty() {
+            tracing::warn!(
+                "publisher_acl names somebody for the first time: the access socket is served from the next start on, \
+                 restart saline-master"
+            );
+        }
     }
 
     /// Logs what every part is doing.

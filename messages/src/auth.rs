@@ -59,7 +59,8 @@ pub enum Admission<W = Welcome> {
     Pending,
     /// The key is rejected.
     Rejected,
-    /// Another key is known under this id; the presented one was put aside.
+    /// Another key is known under this id, and the presented one was put aside; or `publisher_acl_blacklist` names this
+    /// user of the master's machine.
     Denied,
     /// The master takes no more minions, or no more pending keys, at the moment.
     Full,

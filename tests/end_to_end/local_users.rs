@@ -160,7 +160,7 @@ fn a_rule_that_goes_ends_what_it_allowed() {
 
 #[test]
 fn without_rules_there_is_no_access_socket() {
-    let Some(fleet) = start("auto_accept: True\n") else {
+    let Some(mut fleet) = start("auto_accept: True\n") else {
         return;
     };
     let socket = "master/run/saline/master/access.ipc";
@@ -173,6 +173,20 @@ fn without_rules_there_is_no_access_socket() {
         "{}",
         refused.stderr
     );
+    fleet.master_options = RULES.to_owned();
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    let asked = "the access socket is served from the next start on, restart saline-master";
+    fleet.master().log.wait_for(asked, 1);
+}
+
+#[test]
+fn a_user_of_the_blacklist_is_told_that_no_rule_helps() {
+    let options = format!("{RULES}publisher_acl_blacklist: {{users: [nobody]}}\n");
+    let Some(fleet) = start(&options) else { return };
+    let refused = run_as(&fleet, NOBODY, "saline", &["m1", "test.ping"]).expect(1);
+    let told = "publisher_acl_blacklist in the master's configuration names you";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
 }
 
 #[test]
@@ -187,4 +201,87 @@ fn a_user_of_runners_does_not_read_what_others_ordered() {
         let said = format!("{}{}", refused.stdout, refused.stderr);
         assert!(said.contains("that takes @all"), "{said}");
     }
+}
+
+#[test]
+fn a_user_stops_its_own_job_and_no_other() {
+    let options = "auto_accept: True
+publisher_acl:
+  nobody: [test.sleep]
+  daemon: ['saltutil.*']
+";
+    let Some(fleet) = start(options) else { return };
+    let nobody = |program, arguments: &[&str]| run_as(&fleet, NOBODY, program, arguments);
+    let daemon = |arguments: &[&str]| run_as(&fleet, DAEMON, "saline", arguments);
+    let jid = |output: CommandOutput| -> String {
+        let jid = output.expect(0).stdout;
+        jid.chars().filter(char::is_ascii_digit).collect()
+    };
+    let own = ["--async", "--out", "json", "m1", "test.sleep", "600"];
+    let own = jid(nobody("saline", &own));
+    let of_root = ["--async", "--out", "json", "m1", "cmd.run", "sleep 600"];
+    let of_root = jid(fleet.saline(&of_root));
+    for running in ["running test.sleep", "running cmd.run"] {
+        fleet.minions["m1"].log.wait_for(running, 1);
+    }
+
+    let shown = nobody("saline-run", &["jobs.print_job", &own]).expect(0);
+    assert!(shown.stdout.contains("test.sleep"), "{}", shown.stdout);
+    let listed = nobody("saline-run", &["jobs.list_jobs"]).expect(0);
+    assert!(listed.stdout.contains(&own) && !listed.stdout.contains(&of_root));
+    let refused = "may not run saltutil.kill_job but with the id of a job of its own";
+    let named = format!("jid={of_root}");
+    for call in [
+        &["m1", "saltutil.kill_job", of_root.as_str()],
+        &["m1", "saltutil.kill_job", named.as_str()],
+        &["* and not m2", "saltutil.kill_job", of_root.as_str()],
+    ] {
+        let call = match call[0].contains(' ') {
+            true => [&["-C"], &call[..]].concat(),
+            false => call.to_vec(),
+        };
+        let said = daemon(&call).expect(1);
+        assert!(said.stderr.contains(refused), "{}", said.stderr);
+    }
+    let said = daemon(&["m1", "saltutil.running"]).expect(1);
+    assert!(
+        said.stderr.contains("saline-run jobs.active"),
+        "{}",
+        said.stderr
+    );
+    assert!(!said.stdout.contains("sleep 600"));
+
+    nobody("saline-run", &["jobs.cancel", &own]).expect(0);
+    let ended = nobody("saline", &["*", "saltutil.term_job", &own]).expect(0);
+    assert!(
+        ended.stdout.contains("test.sleep was interrupted"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stdout.contains("m2"), "{}", ended.stdout);
+    nobody("saline-run", &["jobs.lookup_jid", &own]);
+    let ended = fleet
+        .saline(&["m1", "saltutil.kill_job", &of_root])
+        .expect(0);
+    assert!(ended.stdout.contains("Signal 9"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_runner_with_a_target_is_about_the_minions_of_the_rules() {
+    let options = "auto_accept: True
+publisher_acl:
+  nobody: [{'@runner': [cache.*]}, {m2: [test.ping]}]
+";
+    let Some(fleet) = start(options) else { return };
+    let nobody = |arguments: &[&str]| run_as(&fleet, NOBODY, "saline-run", arguments);
+    for arguments in [
+        &["cache.clear_all", "m1"][..],
+        &["cache.clear_all"],
+        &["cache.grains", "tgt=*"],
+    ] {
+        let refused = nobody(arguments).expect(1);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(said.contains("may not match a target with m1"), "{said}");
+    }
+    nobody(&["cache.clear_all", "m2"]).expect(0);
 }

@@ -22,6 +22,15 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// Said when the master could not be asked to stop a job.
 const NOT_STOPPED: &str = "The job was not stopped.";
 
+/// Returns what is said when a job was cancelled, and the minions that run it could not be told to end it.
+fn cancelled_alone(running: &[&str]) -> String {
+    let on = match running {
+        [] => "the minions that run it".to_owned(),
+        running => running.join(", "),
+    };
+    format!("The job was cancelled where it had not begun; it was not stopped on {on}.")
+}
+
 /// What the master last said of the minion that the line of `--progress` names.
 struct LastHeard {
     minion: MinionId,
@@ -203,17 +212,17 @@ impl PublishedJob<'_> {
                 safe_limit: Some(0),
                 ..BatchRequest::default()
             });
-        let stopped = match self.client.cancel(jid).await {
-            Ok(()) => self.client.run_async(terminate).await.map(drop),
-            Err(error) => Err(error),
-        };
-        match stopped {
-            Ok(()) => screen.note(
+        if let Err(error) = self.client.cancel(jid).await {
+            failed(screen, &error);
+            return screen.note(NOT_STOPPED);
+        }
+        match self.client.run_async(terminate).await {
+            Ok(_) => screen.note(
                 "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
             ),
             Err(error) => {
                 failed(screen, &error);
-                screen.note(NOT_STOPPED);
+                screen.note(cancelled_alone(&self.unanswered().1));
             }
         }
     }
@@ -241,5 +250,22 @@ impl PublishedJob<'_> {
         // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
         let code = interruption.leave(screen, &how_far);
         printed.map(|()| code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cancelled_alone;
+
+    #[test]
+    fn what_was_cancelled_and_where_it_runs_on_are_told_apart() {
+        assert_eq!(
+            cancelled_alone(&["m1", "m2"]),
+            "The job was cancelled where it had not begun; it was not stopped on m1, m2."
+        );
+        assert_eq!(
+            cancelled_alone(&[]),
+            "The job was cancelled where it had not begun; it was not stopped on the minions that run it."
+        );
     }
 }

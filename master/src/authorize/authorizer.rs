@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
 use saline_targeting::{Target, TargetKind, TooManySteps};
 
-use super::{Action, LocalUser, Principal};
+use super::{Action, AddressedJob, JobFunction, LocalUser, Principal};
 use crate::settings::{AccessSettings, LiveSettings};
 
 /// How many minions a refusal names.
@@ -48,6 +49,26 @@ impl<'a> Reached<'a> {
         }
     }
 }
+/// The rule that lets everybody who is named reach what it ordered.
+const OWN_JOBS: &str = "its own jobs";
+
+/// The functions of the master that show, cancel and end jobs. Each leaves out or refuses those of others itself, so
+/// they take no rule.
+const OWN_JOB_RUNNERS: [&str; 13] = [
+    "batch.list_active",
+    "batch.status",
+    "batch.stop",
+    "jobs.active",
+    "jobs.cancel",
+    "jobs.exit_success",
+    "jobs.kill",
+    "jobs.last_run",
+    "jobs.list_job",
+    "jobs.list_jobs",
+    "jobs.lookup_jid",
+    "jobs.master",
+    "jobs.print_job",
+];
 
 /// What an action is about.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +80,8 @@ pub(crate) enum About<'a> {
         fun: &'a str,
         arguments: &'a PackedArguments,
         minions: Reached<'a>,
+        /// The job that the arguments name, if the function is a [`JobFunction`].
+        job: Option<&'a AddressedJob>,
     },
     /// These minions.
     Minions(Reached<'a>),
@@ -86,6 +109,17 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line)
     }
+}
+
+/// The answer whether a user of this machine may have a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Admits {
+    /// It may.
+    Yes,
+    /// No rule is for it.
+    NoRule(Refusal),
+    /// The blacklist names it, so that no rule helps.
+    Blacklisted(Refusal),
 }
 
 /// Decides who may do what, by the rules of the configuration that is in force.
@@ -179,15 +213,23 @@ impl Authorizer {
         minions
     }
 
-    /// Whether any rule is for this user of the machine, who may have a session then.
-    pub(crate) fn admits(&self, user: &LocalUser) -> bool {
+    /// Decides whether this user of the machine may have a session: some rule is for it, and the blacklist does not name it.
+    pub(crate) fn admits(&self, user: &Arc<LocalUser>) -> Admits {
         let access = self.settings.access();
-        let is_blacklisted = access
-            .publisher_acl_blacklist
-            .users
-            .iter()
-            .any(|pattern| pattern.matches(&user.name) != Ok(false));
-        !is_blacklisted && !Rules::of_user(&access, user).own.is_empty()
+        let principal = Principal::LocalUser(Arc::clone(user));
+        if let Some(refusal) = blacklisted(&access, &principal, user, About::Nothing) {
+            return Admits::Blacklisted(refusal);
+        }
+        let rules = Rules::of_user(&access, user);
+        match rules.own.is_empty() {
+            false => Admits::Yes,
+            true => Admits::NoRule(Refusal {
+                rule: Cow::Owned(format!("no rule of {}", rules.option)),
+                line: format!(
+                    "{principal} may not give orders: no rule of publisher_acl is for it"
+                ),
+            }),
+        }
     }
 }
 
@@ -287,15 +329,34 @@ impl<'a> Rules<'a> {
                     fun,
                     arguments,
                     minions,
-                } => self.judge_job(fun, arguments, minions).or_else(|denied| {
-                    refuse(&match denied {
-                        None => format!("run {fun}"),
-                        Some(names) => format!("run {fun} on {names}"),
+                    job,
+                } => {
+                    let own = job.filter(|job| is_named && job.owner == principal.owner());
+                    match (JobFunction::of(fun), own) {
+                        (Some(function), None) => {
+                            return Err(Refusal {
+                                rule: Cow::Borrowed("its own jobs alone"),
+                                line: format!("{principal} may not {}", function.refused(fun)),
+                            });
+                        }
+                        (Some(JobFunction::Signals), Some(own)) if own.has_all(minions.minions) => {
+                            return Ok(self.allowed(OWN_JOBS));
+                        }
+                        _ => {}
+                    }
+                    self.judge_job(fun, arguments, minions).or_else(|denied| {
+                        refuse(&match denied {
+                            None => format!("run {fun}"),
+                            Some(names) => format!("run {fun} on {names}"),
+                        })
                     })
-                }),
+                }
                 _ => refuse("publish this"),
             },
             Action::BeginRun => match about {
+                About::Function { fun, .. } if is_named && OWN_JOB_RUNNERS.contains(&fun) => {
+                    Ok(self.allowed(OWN_JOBS))
+                }
                 About::Function { fun, arguments, .. } => {
                     let mut runners = self
                         .own
@@ -311,7 +372,7 @@ impl<'a> Rules<'a> {
             },
             Action::CancelJob | Action::ReadJob => match about {
                 About::Owner(owner) if is_named && owner == principal.owner() => {
-                    Ok(self.allowed("its own jobs"))
+                    Ok(self.allowed(OWN_JOBS))
                 }
                 About::Owner(owner) => refuse(&format!("{action} of {owner}")),
                 _ => refuse(action.name()),
@@ -447,7 +508,7 @@ fn allows_arguments(
 }
 
 /// Returns the text of an argument that patterns are about: of a list or a mapping its JSON.
-fn shown(value: &saline_data::Value) -> String {
+pub(super) fn shown(value: &saline_data::Value) -> String {
     use saline_data::Value;
     match value {
         Value::Text(text) => text.clone(),

@@ -6,14 +6,17 @@
 //! | `principal` | who asks |
 //! | `action` | what is asked for: one action for each verb of each audience |
 //! | `authorizer` | the decision |
+//! | `job_functions` | the functions of minions that reach jobs, and whose job a call names |
 
 mod action;
 mod authorizer;
+mod job_functions;
 mod principal;
 #[cfg(test)]
 mod tests;
 
 pub use action::{Action, Verb};
-pub(crate) use authorizer::{About, Allowed, Authorizer, Reached, Refusal};
+pub(crate) use authorizer::{About, Admits, Allowed, Authorizer, Reached, Refusal};
+pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub(crate) use principal::origin_of_owner;
 pub use principal::{LOCAL_OPERATOR, LocalUser, Principal};

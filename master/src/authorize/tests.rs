@@ -8,7 +8,7 @@ use saline_data::Value;
 use saline_messages::{Arguments, MinionId};
 use saline_targeting::{Target, TargetKind};
 
-use super::{About, Action, Authorizer, LocalUser, Principal, Reached};
+use super::{About, Action, AddressedJob, Admits, Authorizer, LocalUser, Principal, Reached};
 use crate::settings::LiveSettings;
 
 fn id(text: &str) -> MinionId {
@@ -88,11 +88,13 @@ fn about<'a>(
             fun: "test.ping",
             arguments,
             minions: by_ids(minions),
+            job: None,
         },
         Action::BeginRun => About::Function {
             fun: "manage.up",
             arguments,
             minions: Reached::NONE,
+            job: None,
         },
         Action::CancelJob | Action::ReadJob => About::Owner(owner),
         Action::MatchTarget => About::Minions(by_ids(minions)),
@@ -217,6 +219,7 @@ fn publish_by(
         fun,
         arguments: &arguments.pack(),
         minions: by_ids(&minions),
+        job: None,
     };
     match authorizer(rules).authorize(who, Action::Publish, about) {
         Ok(allowed) => allowed.rule.into_owned(),
@@ -335,6 +338,7 @@ fn a_rule_with_a_pattern_for_an_argument_allows_no_secret_there() {
             fun: "user.add",
             arguments: &arguments.pack(),
             minions: by_ids(&minions),
+            job: None,
         };
         let decided = authorizer(rules).authorize(&user("ann", &[]), Action::Publish, about);
         decided.is_ok()
@@ -358,6 +362,7 @@ fn a_refusal_names_minions_only_where_the_target_has_their_ids() {
             fun: "test.ping",
             arguments: &arguments,
             minions: reached,
+            job: None,
         };
         let lines = [
             authorizer.authorize(&ann, Action::Publish, job),
@@ -403,11 +408,15 @@ fn the_blacklist_goes_before_the_rules_and_not_before_root() {
     );
     assert!(decision(&user("tmpfs", &["ops"]), "test.ping").contains("publisher_acl_blacklist"));
     assert_eq!(decision(&Principal::LocalRoot, "cmd.run"), "local root");
-    assert!(!authorizer(RULES).admits(&LocalUser {
-        uid: 1,
-        name: "mallory".into(),
-        groups: vec!["ops".into()],
-    }));
+    let admits = |name: &str| {
+        let Principal::LocalUser(user) = user(name, &["staff"]) else {
+            unreachable!("it is a user")
+        };
+        authorizer(&RULES.replace("  '*': [test.version]\n", "")).admits(&user)
+    };
+    assert!(matches!(admits("mallory"), Admits::Blacklisted(_)));
+    assert!(matches!(admits("eve"), Admits::NoRule(_)));
+    assert_eq!(admits("ann"), Admits::Yes);
 }
 
 #[test]
@@ -418,6 +427,7 @@ fn a_pattern_that_takes_too_many_steps_allows_nothing_and_refuses_in_the_blackli
         fun: &fun,
         arguments,
         minions: Reached::NONE,
+        job: None,
     };
     let arguments = Arguments::default().pack();
     let ann = user("ann", &[]);
@@ -435,4 +445,123 @@ fn a_pattern_that_takes_too_many_steps_allows_nothing_and_refuses_in_the_blackli
             .authorize(&ann, Action::Publish, about(&arguments))
             .is_err()
     );
+}
+
+#[test]
+fn a_function_that_reaches_jobs_reaches_its_own_alone() {
+    let rules = "
+publisher_acl:
+  ann: [test.ping]
+  bob: ['saltutil.*']
+  boss: ['@all']
+publisher_acl_blacklist: {modules: [saltutil.kill_job]}
+";
+    let decide = |name: &str, fun: &str, owner: Option<&str>, on: &[&str]| {
+        let job = owner.map(|owner| AddressedJob {
+            owner: owner.to_owned(),
+            minions: vec![id("web1"), id("web2")],
+        });
+        let minions: Vec<MinionId> = on.iter().map(|text| id(text)).collect();
+        let about = About::Function {
+            fun,
+            arguments: &Arguments::default().pack(),
+            minions: by_ids(&minions),
+            job: job.as_ref(),
+        };
+        let decided = authorizer(rules).authorize(&user(name, &[]), Action::Publish, about);
+        decided.map_or_else(|refusal| refusal.line, |allowed| allowed.rule.into_owned())
+    };
+    let (ann, bob) = (Some("local user ann"), Some("local user bob"));
+    let term = "saltutil.term_job";
+    assert_eq!(
+        decide("ann", term, ann, &["web2"]),
+        "publisher_acl: its own jobs"
+    );
+    assert!(decide("ann", term, ann, &["db1", "web1"]).contains("may not run"));
+    assert!(decide("ann", "saltutil.find_job", ann, &["web1"]).contains("no rule of"));
+    assert_eq!(
+        decide("bob", "saltutil.find_job", bob, &["web1"]),
+        "publisher_acl: saltutil.*"
+    );
+    let blacklisted = decide("ann", "saltutil.kill_job", ann, &["web1"]);
+    assert!(
+        blacklisted.contains("publisher_acl_blacklist"),
+        "{blacklisted}"
+    );
+    // One of root, and one that is not named or not known.
+    for owner in [Some("root"), None] {
+        for fun in [term, "saltutil.signal_job", "saltutil.find_job"] {
+            assert_eq!(
+                decide("bob", fun, owner, &["web1"]),
+                format!(
+                    "local user bob may not run {fun} but with the id of a job of its own (saline-run jobs.list_jobs shows those)"
+                )
+            );
+        }
+        assert_eq!(
+            decide("boss", term, owner, &["web1"]),
+            "publisher_acl: @all"
+        );
+    }
+    assert!(decide("bob", "saltutil.running", None, &["web1"]).contains("that takes @all"));
+    assert_eq!(
+        decide("boss", "saltutil.running", None, &["web1"]),
+        "publisher_acl: @all"
+    );
+}
+
+#[test]
+fn a_call_names_its_job_by_position_or_by_name_and_once() {
+    let jid = "20261121091409931549";
+    let named = |positional: &[Value], named: &[(&str, Value)]| {
+        let arguments = Arguments {
+            positional: positional.to_vec(),
+            named: named
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        };
+        AddressedJob::jid("saltutil.signal_job", &arguments.pack()).map(|jid| jid.to_string())
+    };
+    let text = || Value::from(jid);
+    let own = Some(jid.to_owned());
+    assert_eq!(named(&[text(), Value::from("HUP")], &[]), own);
+    assert_eq!(
+        named(&[], &[("sig", Value::from("HUP")), ("jid", text())]),
+        own
+    );
+    // What a minion makes of two is its own affair.
+    assert_eq!(named(&[text()], &[("jid", text())]), None);
+    assert_eq!(named(&[], &[("jid", text()), ("jid", text())]), None);
+    assert_eq!(named(&[Value::texts([jid].into_iter())], &[]), None);
+    assert_eq!(named(&[], &[]), None);
+}
+
+#[test]
+fn runners_about_own_jobs_take_no_rule() {
+    let authorizer = authorizer(RULES);
+    let arguments = Arguments::default().pack();
+    let decide = |who: &Principal, fun: &str| {
+        let about = About::Function {
+            fun,
+            arguments: &arguments,
+            minions: Reached::NONE,
+            job: None,
+        };
+        authorizer.authorize(who, Action::BeginRun, about).is_ok()
+    };
+    let alice = Principal::Operator("alice".into());
+    for fun in [
+        "jobs.cancel",
+        "jobs.lookup_jid",
+        "jobs.active",
+        "batch.stop",
+    ] {
+        assert!(decide(&user("ann", &[]), fun), "{fun}");
+        assert!(decide(&alice, fun), "{fun}");
+        assert!(!decide(&user("nobody", &[]), fun), "{fun}");
+        assert!(!decide(&user("mallory", &[]), fun), "{fun}");
+    }
+    assert!(!decide(&user("ann", &[]), "cache.clear_all"));
+    assert!(!decide(&user("ann", &[]), "jobs.unknown"));
 }

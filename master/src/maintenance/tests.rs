@@ -27,6 +27,7 @@ async fn pending_keys_expire_within_five_minutes_of_their_time() {
     let master = TestMaster::start(|config| config.pending_key_expiry = Some(7 * DAY)).await;
     let maintenance = master.state.maintenance(master.state.key_watch());
     let keys = maintenance.keys.clone();
+    let audit = maintenance.decisions.audit.clone();
     let clock = master.context.clock;
     let upkeep = master.context.spawn(maintenance.run());
     // What is done at the start has been done.
@@ -52,6 +53,18 @@ async fn pending_keys_expire_within_five_minutes_of_their_time() {
         clock.pause(Duration::from_secs(1)).await;
     }
     assert_eq!(waiting().await, ["waits"]);
+    let lines = loop {
+        let lines = audit.tail(10).await.unwrap_or_default();
+        if !lines.is_empty() {
+            break lines;
+        }
+        assert!(clock.now() < deadline, "no line says that the key went");
+        clock.pause(Duration::from_secs(1)).await;
+    };
+    assert!(
+        lines[0].contains(r#""minions": ["forgotten"]"#) && lines[0].contains("pending_key_days"),
+        "{lines:?}"
+    );
     master.context.cancel.cancel();
     // It runs until its context is cancelled.
     let _ = upkeep.await;

@@ -11,14 +11,14 @@ use saline_channel::publication::sign_job;
 use saline_data::{Packed, Value};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
-    Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, PublishRequest,
-    Published, SignedJob,
+    Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim,
+    PackedArguments, PublishRequest, Published, SignedJob,
 };
 use saline_targeting::Target;
 
 use super::batch_choice;
 use super::{Chosen, OrderError, ResolvedTarget, TargetResolver};
-use crate::authorize::{About, Action, Principal, Reached};
+use crate::authorize::{About, Action, AddressedJob, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::decisions::{AllowedOrder, Decisions, Details};
 use crate::events::Events;
@@ -93,6 +93,8 @@ struct OrderedMinions {
     by_claims: bool,
     /// Whether the job is sealed for each of them alone.
     is_apart: bool,
+    /// The job that the order's arguments name.
+    job: Option<AddressedJob>,
 }
 
 /// How a job is offered.
@@ -198,6 +200,14 @@ impl PublishOrder {
                 without_grains.retain(|id| ids.binary_search(id).is_ok());
             }
         }
+        let job = self
+            .addressed_job(principal, &request.fun, &request.arg)
+            .await?;
+        if let Some(own) = job.as_ref().filter(|job| job.owner == principal.owner()) {
+            // Others cannot run it: `'*'` tells of none of them.
+            ids.retain(|id| own.has(id));
+            target = Target::list(ids.iter().map(MinionId::as_str));
+        }
         let authorizer = &self.decisions.authorizer;
         Ok(OrderedMinions {
             resolved,
@@ -208,6 +218,7 @@ impl PublishOrder {
             unknown,
             by_claims,
             is_apart,
+            job,
         })
     }
 
@@ -222,6 +233,7 @@ impl PublishOrder {
             fun: &request.fun,
             arguments: &request.arg,
             minions: Reached::by(&request.target, &ordered.ids),
+            job: ordered.job.as_ref(),
         };
         let details = Details {
             function: Some(&request.fun),
@@ -330,6 +342,30 @@ impl PublishOrder {
                 *state = MinionJobState::Withdrawn;
             }
         }
+    }
+
+    /// Returns the job that the arguments of a function name which reaches jobs by their ids. To somebody who sees all
+    /// jobs it does not matter whose it is: none.
+    async fn addressed_job(
+        &self,
+        principal: &Principal,
+        fun: &str,
+        arguments: &PackedArguments,
+    ) -> Result<Option<AddressedJob>, StoreError> {
+        if self.decisions.authorizer.sees_all(principal) {
+            return Ok(None);
+        }
+        let Some(jid) = AddressedJob::jid(fun, arguments) else {
+            return Ok(None);
+        };
+        let Some(owner) = self.jobs.owner(&jid).await? else {
+            return Ok(None);
+        };
+        let states = self.jobs.states(&jid, None, usize::MAX).await?;
+        Ok(states.map(|page| AddressedJob {
+            owner,
+            minions: page.states.into_iter().map(|(id, _)| id).collect(),
+        }))
     }
 
     /// Has the job store note the keys of those that the job waits for: one that was accepted by hand a moment

@@ -12,7 +12,7 @@ use saline_protocol::transport::{Context, Peer, Source};
 
 use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
-use crate::authorize::{LOCAL_OPERATOR, LocalUser, Principal};
+use crate::authorize::{Admits, LOCAL_OPERATOR, LocalUser, Principal};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::decisions::{Decisions, Details};
@@ -21,6 +21,9 @@ use crate::keys::{KeyAccess, KeysUnreadable, Verdict};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{ListenerKind, Session, Sessions};
 use crate::settings::LiveSettings;
+
+#[cfg(test)]
+mod tests;
 
 /// Decides which peers are let in.
 #[derive(Debug)]
@@ -269,18 +272,33 @@ impl AdmissionControl {
             };
         }
         match self.look_up(uid).await {
-            Ok(Some(user)) => AdmissionDecision {
-                admission: match self.decisions.authorizer.admits(&user) {
-                    true => Admission::Accepted(()),
-                    false => Admission::Rejected,
-                },
-                principal: Principal::LocalUser(Arc::new(user)),
-            },
+            Ok(Some(user)) => self.admit_user(Arc::new(user)).await,
             Ok(None) => AdmissionDecision::reject_nameless(),
             Err(KeysUnreadable) => AdmissionDecision {
                 admission: Admission::Full,
                 ..AdmissionDecision::reject_nameless()
             },
+        }
+    }
+
+    /// Decides about a session of a user of this machine. A refusal has its line in the audit file.
+    async fn admit_user(&self, user: Arc<LocalUser>) -> AdmissionDecision {
+        let admits = self.decisions.authorizer.admits(&user);
+        let principal = Principal::LocalUser(user);
+        let admission = match admits {
+            Admits::Yes => Admission::Accepted(()),
+            Admits::NoRule(refusal) => {
+                self.decisions.note_user_refused(&principal, &refusal).await;
+                Admission::Rejected
+            }
+            Admits::Blacklisted(refusal) => {
+                self.decisions.note_user_refused(&principal, &refusal).await;
+                Admission::Denied
+            }
+        };
+        AdmissionDecision {
+            principal,
+            admission,
         }
     }
 
@@ -377,12 +395,22 @@ impl AdmissionControl {
             );
             let origin = EventOrigin::master();
             self.events.key(origin, displaced, "delete").await;
+            let subject = "delete, pending".to_owned();
+            let noted = self
+                .decisions
+                .note_key_refused(displaced, subject, "max_pending_keys");
+            noted.await;
         }
         if verdict.admission == Admission::Denied
             && let Some(address) = first.and_then(|peer| peer.address)
         {
             let now = self.clock.clock().now();
             self.denied.note(id, identity.0, address, now);
+        }
+        if verdict.changed && verdict.admission == Admission::Denied {
+            let subject = format!("deny, fingerprint {}", identity.fingerprint());
+            let rule = "another key is known under the id";
+            self.decisions.note_key_refused(id, subject, rule).await;
         }
         if verdict.changed && verdict.admission.is_accepted() {
             let minions = [id.clone()];

@@ -78,7 +78,8 @@ async fn clear_all(
     Ok(Value::Bool(true).into())
 }
 
-/// Returns the minions that a target includes, and notes those that it leaves out because they have reported no grains.
+/// Returns the minions that a target includes, if the principal has rules about all of them, and notes those that it
+/// leaves out because they have reported no grains.
 async fn minions(
     run: &Run,
     expression: String,
@@ -87,12 +88,16 @@ async fn minions(
 ) -> Result<Vec<MinionId>, Failure> {
     let target = Target { kind, expression };
     let targets = &run.parts.targets;
-    let resolved = targets.resolve(target, include_unknown).await?;
-    if let (false, Some(first)) = (include_unknown, resolved.without_grains.first()) {
+    let resolved = targets.resolve(target.clone(), include_unknown).await?;
+    let authorizer = &run.parts.authorizer;
+    let without_grains = authorizer.known_to(&run.principal, resolved.without_grains);
+    if let (false, Some(first)) = (include_unknown, without_grains.first()) {
         run.note(format!(
             "{} minions have reported no grains, {first} among them: the target does not include them",
-            resolved.without_grains.len()
+            without_grains.len()
         ));
     }
-    Ok(resolved.minions.into_ids())
+    let minions = resolved.minions.into_ids();
+    run.check_minions(&target, &minions).await?;
+    Ok(minions)
 }

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use saline_functions::{BoundArguments, Context, Failure, Registry};
 use saline_messages::{Jid, MinionId};
 use saline_protocol::transport::Instant;
+use saline_targeting::Target;
 
 use super::Returned;
 use super::parts::RunnerParts;
 use super::run_table::RunTable;
-use crate::authorize::{About, Action, Principal};
+use crate::authorize::{About, Action, Principal, Reached};
+use crate::decisions::Details;
 
 /// The largest number of notes of one run.
 const MAX_NOTES: usize = 1_000;
@@ -123,6 +125,37 @@ impl Run {
         match self.parts.jobs.owner(jid).await? {
             Some(owner) => self.check_owner(&owner),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses minions about which the principal has no rule, with a line in the audit file: the rule that lets it run
+    /// this function names none.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) async fn check_minions(
+        &self,
+        target: &Target,
+        minions: &[MinionId],
+    ) -> Result<(), Failure> {
+        if self.sees_all() {
+            return Ok(());
+        }
+        let details = Details {
+            target: Some(target),
+            minions: Some(minions),
+            subject: Some(format!("runner {}", self.jid)),
+            ..Details::default()
+        };
+        let about = About::Minions(Reached::by(target, minions));
+        let decisions = &self.parts.publish.decisions;
+        let decided = decisions.decide(&self.principal, Action::MatchTarget, about, details);
+        match decided.await {
+            Ok(decided) => {
+                decided.synced().await;
+                Ok(())
+            }
+            Err(why) => Err(Failure::Execution(why)),
         }
     }
 

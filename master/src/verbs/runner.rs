@@ -105,6 +105,7 @@ impl RunnerVerb {
             fun: &call.fun,
             arguments: &call.arg,
             minions: Reached::NONE,
+            job: None,
         };
         let details = Details {
             function: Some(&call.fun),
