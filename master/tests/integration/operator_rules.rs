@@ -206,6 +206,12 @@ async fn a_runner_about_jobs_tells_and_ends_what_the_same_operator_ordered() {
     }
     let refused = OperatorRequest::Runner(RunnerRequest::Run(call("manage.up", &[])));
     assert!(is_refused(&alice.order(refused).await));
-    let refused = OperatorRequest::Runner(RunnerRequest::Run(call("jobs.list_jobs", &[])));
+    // Its own jobs take no rule.
+    let of_bob = [of_bob.to_string()];
+    assert_eq!(names(value(&bob, "jobs.list_jobs", &[]).await), of_bob);
+    let (ended, _) = end(&bob, call("jobs.cancel", &[of_alice.as_str()])).await;
+    let error = ended.error.unwrap_or_default();
+    assert!(error.contains("a job of alice"), "{error}");
+    let refused = OperatorRequest::Runner(RunnerRequest::Run(call("manage.up", &[])));
     assert!(is_refused(&bob.order(refused).await));
 }
