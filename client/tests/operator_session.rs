@@ -19,7 +19,7 @@ fn published() -> OperatorReply {
         unknown: vec![],
         without_grains: vec![],
         batch: None,
-        secrets_by_claims: false,
+        warnings: Vec::new(),
     })
 }
 

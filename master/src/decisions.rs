@@ -27,12 +27,27 @@ pub(crate) struct Details<'a> {
 /// An order that is allowed, and whose line is in the audit file.
 #[derive(Debug)]
 #[must_use = "the line has to be synced before the order shows"]
-pub(crate) struct AllowedOrder(Option<Pending>);
+pub(crate) struct AllowedOrder {
+    /// The line, if it is not synced yet.
+    line: Option<Pending>,
+    is_missing: bool,
+}
 
 impl AllowedOrder {
+    /// An order whose line needs no waiting for.
+    const NOTED: Self = Self {
+        line: None,
+        is_missing: false,
+    };
+
+    /// Returns whether the audit file has a line of it. Only orders of local root go on without one.
+    pub(crate) fn has_line(&self) -> bool {
+        !self.is_missing
+    }
+
     /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it.
     pub(crate) async fn synced(self) {
-        if let Some(pending) = self.0 {
+        if let Some(pending) = self.line {
             // The thread of the audit file has logged why.
             let _ = pending.synced().await;
         }
@@ -79,18 +94,22 @@ impl Decisions {
             return Err(refusal.line);
         }
         let Some(mut pending) = pending else {
-            return Ok(AllowedOrder(None));
+            return Ok(AllowedOrder::NOTED);
         };
         if principal.is_local_root() {
             // The thread of the audit file logs why.
-            if pending.written().await.is_err() {
+            let is_missing = pending.written().await.is_err();
+            if is_missing {
                 let function = details.function.unwrap_or_default();
                 tracing::error!("{principal}: {action} {function} has no line in the audit file");
             }
-            return Ok(AllowedOrder(Some(pending)));
+            return Ok(AllowedOrder {
+                line: Some(pending),
+                is_missing,
+            });
         }
         match pending.synced().await {
-            Ok(()) => Ok(AllowedOrder(None)),
+            Ok(()) => Ok(AllowedOrder::NOTED),
             Err(error) => Err(format!(
                 "{error}: the order is refused, have root mend that"
             )),

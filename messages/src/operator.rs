@@ -188,8 +188,17 @@ pub struct Published {
     pub without_grains: Vec<MinionId>,
     /// How the job is carried out in batches, if it is.
     pub batch: Option<Batch>,
-    /// Whether the job has secrets, and what minions say of themselves may have decided who gets them.
-    pub secrets_by_claims: bool,
+    /// What the operator is warned of.
+    pub warnings: Vec<OrderWarning>,
+}
+
+/// What an operator is warned of about an order that is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OrderWarning {
+    /// The job has secrets, and what minions say of themselves may have decided who gets them.
+    SecretsByClaims,
+    /// The order has no line in the audit file, which cannot be written. Orders of local root alone go on without one.
+    NotAudited,
 }
 
 /// A page of the returns of a job.

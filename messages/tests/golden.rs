@@ -15,11 +15,11 @@ use saline_messages::{
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
     MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply,
-    OperatorRequest, Part, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
-    PublishRequest, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return,
-    ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest,
-    Secrets, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TransferId,
-    Welcome, decode, encode,
+    OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, ProtocolVersions,
+    PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
+    RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
+    RunnerReply, RunnerRequest, Secrets, SessionId, SignedJob, StartId, StatesPage, StoredReturn,
+    TargetMatches, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -429,7 +429,7 @@ fn operator(lines: &mut String) {
         unknown: vec!["x".into()],
         without_grains: vec![id()],
         batch: Some(batch()),
-        secrets_by_claims: true,
+        warnings: vec![OrderWarning::SecretsByClaims, OrderWarning::NotAudited],
     };
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {

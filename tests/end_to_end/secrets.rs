@@ -131,7 +131,7 @@ fn a_secret_reaches_the_function_and_shows_nowhere() {
         .any(|place| place.ends_with("cmdline"))
     {}
     let places = shown_in(&fleet, plain);
-    for place in ["/jobs/", "spool", "/proc/"] {
+    for place in ["/jobs/", "/proc/"] {
         let found = places.iter().any(|shown| shown.contains(place));
         assert!(found, "{place} is not among {places:?}");
     }

@@ -9,7 +9,7 @@ use saline_config::parse_call;
 use saline_data::Value;
 use saline_data::printable::escape_line;
 use saline_functions::take_secrets;
-use saline_messages::{Arguments, Jid};
+use saline_messages::{Arguments, Jid, OrderWarning};
 use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
@@ -24,6 +24,10 @@ use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
 use crate::{ParametersOf, batch_report, exit, settings, user_name};
+
+/// What is said when the audit file has no line of an order.
+const NOT_AUDITED: &str = "WARNING: this order has no line in the audit file, which cannot be written: the master's log \
+     says why";
 
 /// The warning about secrets that went to minions by what these say of themselves.
 const SECRETS_BY_CLAIMS: &str = "WARNING: the minions that got the secret were chosen by what they say of themselves, such as grains \
@@ -176,8 +180,11 @@ async fn publish(
     let format = arguments.output.format();
     GrainsUnknown::after(arguments.targeting.include_unknown)
         .warn(screen, &run.published().without_grains);
-    if run.published().secrets_by_claims {
-        screen.note(SECRETS_BY_CLAIMS);
+    for warning in &run.published().warnings {
+        screen.note(match warning {
+            OrderWarning::SecretsByClaims => SECRETS_BY_CLAIMS,
+            OrderWarning::NotAudited => NOT_AUDITED,
+        });
     }
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {

@@ -1,54 +1,19 @@
 //! The decision: who may do what.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
-use saline_targeting::{Target, TargetKind, TooManySteps};
+use saline_targeting::TooManySteps;
 
-use super::{Action, AddressedJob, JobFunction, LocalUser, Principal};
+use super::job_functions::shown;
+use super::{About, Action, Admits, Allowed, JobFunction, LocalUser, Principal, Reached, Refusal};
 use crate::settings::{AccessSettings, LiveSettings};
 
 /// How many minions a refusal names.
 const NAMED: usize = 3;
 
-/// The minions that a target includes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reached<'a> {
-    minions: &'a [MinionId],
-    /// Whether a refusal names those outside of the rules. Where what minions say of themselves, or what root assigned to
-    /// them, chose them, their names would tell that to somebody who has no rule about them.
-    may_be_named: bool,
-}
-
-impl<'a> Reached<'a> {
-    /// No minion.
-    pub(crate) const NONE: Self = Self {
-        minions: &[],
-        may_be_named: true,
-    };
-
-    /// The minions that `target` includes.
-    pub(crate) fn by(target: &Target, minions: &'a [MinionId]) -> Self {
-        let may_be_named = match target.kind {
-            TargetKind::Glob | TargetKind::List | TargetKind::Pcre => true,
-            TargetKind::Grain
-            | TargetKind::GrainPcre
-            | TargetKind::IpCidr
-            | TargetKind::Nodegroup
-            | TargetKind::Compound
-            | TargetKind::Pillar
-            | TargetKind::PillarPcre
-            | TargetKind::Assigned => false,
-        };
-        Self {
-            minions,
-            may_be_named,
-        }
-    }
-}
 /// The rule that lets everybody who is named reach what it ordered.
 const OWN_JOBS: &str = "its own jobs";
 
@@ -69,58 +34,6 @@ const OWN_JOB_RUNNERS: [&str; 13] = [
     "jobs.master",
     "jobs.print_job",
 ];
-
-/// What an action is about.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum About<'a> {
-    /// Nothing in particular.
-    Nothing,
-    /// A function with arguments, on these minions, or on the master.
-    Function {
-        fun: &'a str,
-        arguments: &'a PackedArguments,
-        minions: Reached<'a>,
-        /// The job that the arguments name, if the function is a [`JobFunction`].
-        job: Option<&'a AddressedJob>,
-    },
-    /// These minions.
-    Minions(Reached<'a>),
-    /// A job or a run, by the principal that ordered it, as [`Principal::owner`] names that.
-    Owner(&'a str),
-}
-
-/// The answer that something is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
-    /// The rule that allows it.
-    pub(crate) rule: Cow<'static, str>,
-}
-
-/// The answer that something is not allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// The rule that refuses it, or the one that is missing.
-    pub(crate) rule: Cow<'static, str>,
-    /// One line for the one who asked.
-    pub(crate) line: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.line)
-    }
-}
-
-/// The answer whether a user of this machine may have a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Admits {
-    /// It may.
-    Yes,
-    /// No rule is for it.
-    NoRule(Refusal),
-    /// The blacklist names it, so that no rule helps.
-    Blacklisted(Refusal),
-}
 
 /// Decides who may do what, by the rules of the configuration that is in force.
 #[derive(Debug, Clone)]
@@ -505,16 +418,4 @@ fn allows_arguments(
         }
     }
     Ok(true)
-}
-
-/// Returns the text of an argument that patterns are about: of a list or a mapping its JSON.
-pub(super) fn shown(value: &saline_data::Value) -> String {
-    use saline_data::Value;
-    match value {
-        Value::Text(text) => text.clone(),
-        Value::List(_) | Value::Map(_) | Value::Bytes(_) => {
-            String::from_utf8_lossy(&saline_data::json::line(value)).into_owned()
-        }
-        other => saline_data::yaml::as_key(other.clone()),
-    }
 }

@@ -2,8 +2,6 @@
 
 use saline_messages::{Jid, MinionId, PackedArguments};
 
-use super::authorizer::shown;
-
 /// What a function of minions does with jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobFunction {
@@ -79,5 +77,17 @@ impl AddressedJob {
     /// Whether the job has this minion.
     pub(crate) fn has(&self, minion: &MinionId) -> bool {
         self.minions.binary_search(minion).is_ok()
+    }
+}
+
+/// Returns the text of an argument that patterns are about: of a list or a mapping its JSON.
+pub(super) fn shown(value: &saline_data::Value) -> String {
+    use saline_data::Value;
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::List(_) | Value::Map(_) | Value::Bytes(_) => {
+            String::from_utf8_lossy(&saline_data::json::line(value)).into_owned()
+        }
+        other => saline_data::yaml::as_key(other.clone()),
     }
 }

@@ -5,18 +5,23 @@
 //! |---|---|
 //! | `principal` | who asks |
 //! | `action` | what is asked for: one action for each verb of each audience |
+//! | `about`, `answer` | what the question is about, and what it is answered |
 //! | `authorizer` | the decision |
 //! | `job_functions` | the functions of minions that reach jobs, and whose job a call names |
 
+mod about;
 mod action;
+mod answer;
 mod authorizer;
 mod job_functions;
 mod principal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use about::{About, Reached};
 pub use action::{Action, Verb};
-pub(crate) use authorizer::{About, Admits, Allowed, Authorizer, Reached, Refusal};
+pub(crate) use answer::{Admits, Allowed, Refusal};
+pub(crate) use authorizer::Authorizer;
 pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub(crate) use principal::origin_of_owner;
 pub use principal::{LOCAL_OPERATOR, LocalUser, Principal};

@@ -74,7 +74,7 @@ use memory::open_jobs::OpenJobs;
 use memory::receipts::ReceiptSource;
 use memory::transfers::{TransferLimits, Transfers};
 use minion_records::{MinionRecords, RecordCopies};
-use request_log::RequestLog;
+use request_log::{LogEntry, RequestLog};
 use secrets::StoredSecrets;
 
 use tokio::sync::{Notify, Semaphore};
@@ -305,17 +305,21 @@ impl JobStore {
         lock(&self.jids).next(self.clock.micros())
     }
 
-    /// Reserves a jid that an operator chose for the job of this request: no later jid is below it.
+    /// Returns the jid for the job of a request: that of the job which it published before, the one that an operator
+    /// chose, or a new one. No later jid is below it.
     ///
     /// # Errors
-    /// When the jid is not above all others (except when the same request is repeated, also before its job is stored), or is more than a minute before the
-    /// master's time, or a second ahead of it.
-    pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
-        // The jid is that of its own job, which a master before this one may have stored.
-        if lock(&self.request_log).find(request).is_some() {
-            return Ok(chosen);
+    /// When a chosen jid is not above all others (except when the same request is repeated, also before its job is
+    /// stored), or is more than a minute before the master's time, or a second ahead of it.
+    pub fn jid_for(&self, request: RequestId, chosen: Option<Jid>) -> Result<Jid, JidError> {
+        // A master before this one may have stored the job.
+        if let Some(LogEntry::Job(job)) = lock(&self.request_log).find(request) {
+            return Ok(jid::from_micros(*job));
         }
-        lock(&self.jids).reserve(chosen, request, self.clock.micros())
+        match chosen {
+            Some(chosen) => lock(&self.jids).reserve(chosen, request, self.clock.micros()),
+            None => Ok(self.next_jid()),
+        }
     }
 
     /// Returns what wakes all waiters when the state of any minion in any job has changed.

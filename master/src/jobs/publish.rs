@@ -157,7 +157,7 @@ impl JobStore {
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
                 without_grains: Vec::new(),
                 batch: rows::batch(row, 3)?,
-                secrets_by_claims: false,
+                warnings: Vec::new(),
             }))
         });
         read.await?.ok_or(StoreError::Removed)

@@ -11,7 +11,7 @@ use saline_channel::publication::sign_job;
 use saline_data::{Packed, Value};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
-    Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim,
+    Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OrderWarning,
     PackedArguments, PublishRequest, Published, SignedJob,
 };
 use saline_targeting::Target;
@@ -119,9 +119,20 @@ impl PublishOrder {
     ) -> Result<Published, OrderError> {
         check(&request)?;
         let ordered = self.resolve(principal, &request).await?;
-        let allowed = self.decide(principal, &request, &ordered).await?;
-        let secrets_by_claims = ordered.by_claims && request.secrets.is_some();
-        if ordered.ids.is_empty() {
+        let jid = match ordered.ids.is_empty() {
+            true => None,
+            false => Some(self.jid(&request)?),
+        };
+        let deciding = self.decide(principal, &request, &ordered, jid.as_ref());
+        let allowed = deciding.await?;
+        let mut warnings = Vec::new();
+        if ordered.by_claims && request.secrets.is_some() {
+            warnings.push(OrderWarning::SecretsByClaims);
+        }
+        if !allowed.has_line() {
+            warnings.push(OrderWarning::NotAudited);
+        }
+        let Some(jid) = jid else {
             tracing::info!(
                 "{} asked for {} on {:?}: no minion matched",
                 describe_operator(principal, &request.user),
@@ -136,14 +147,14 @@ impl PublishOrder {
                 unknown: ordered.unknown,
                 without_grains: ordered.without_grains,
                 batch: None,
-                secrets_by_claims: false,
+                warnings,
             });
-        }
+        };
         let offer = self.offer(&request, &ordered);
-        let new = self.new_job(principal, request, &ordered, offer)?;
+        let new = self.new_job(jid, principal, request, &ordered, offer);
         if let CarriedOut::Before(published) = self.commit(new.clone(), allowed).await? {
             return Ok(Published {
-                secrets_by_claims,
+                warnings,
                 ..published
             });
         }
@@ -162,7 +173,7 @@ impl PublishOrder {
             unknown,
             without_grains: ordered.without_grains,
             batch,
-            secrets_by_claims,
+            warnings,
         };
         self.announce(job, principal, minions, ordered.is_apart)
             .await;
@@ -222,12 +233,19 @@ impl PublishOrder {
         })
     }
 
+    /// Returns the jid of the job: before the decision, so that the line of the audit file has it.
+    fn jid(&self, request: &PublishRequest) -> Result<Jid, OrderError> {
+        let jid = self.jobs.jid_for(request.request_id, request.jid.clone());
+        jid.map_err(|refused| OrderError::Invalid(refused.to_string()))
+    }
+
     /// Decides whether the principal may give the order.
     async fn decide(
         &self,
         principal: &Principal,
         request: &PublishRequest,
         ordered: &OrderedMinions,
+        jid: Option<&Jid>,
     ) -> Result<AllowedOrder, OrderError> {
         let about = About::Function {
             fun: &request.fun,
@@ -241,7 +259,7 @@ impl PublishOrder {
             target: Some(&request.target),
             minions: Some(&ordered.ids),
             request: Some(request.request_id),
-            subject: None,
+            subject: jid.map(|jid| format!("job {jid}")),
         };
         let decided = self
             .decisions
@@ -281,18 +299,12 @@ impl PublishOrder {
     /// Returns the signed job as it is to be stored.
     fn new_job(
         &self,
+        jid: Jid,
         principal: &Principal,
         request: PublishRequest,
         ordered: &OrderedMinions,
         offer: Offer,
-    ) -> Result<NewJob, OrderError> {
-        let jid = match request.jid {
-            None => self.jobs.next_jid(),
-            Some(chosen) => {
-                let reserved = self.jobs.reserve_jid(chosen, request.request_id);
-                reserved.map_err(|refused| OrderError::Invalid(refused.to_string()))?
-            }
-        };
+    ) -> NewJob {
         let job = Job {
             jid,
             target: ordered.target.clone(),
@@ -303,7 +315,7 @@ impl PublishOrder {
             expires: offer.expires,
             claims: offer.claims,
         };
-        Ok(NewJob {
+        NewJob {
             job: SignedJob {
                 secrets: request.secrets,
                 ..sign_job(&self.identity, job)
@@ -315,7 +327,7 @@ impl PublishOrder {
             batch: offer.batch,
             resolved: Some(ordered.resolved),
             metadata: request.metadata,
-        })
+        }
     }
 
     /// Stores a job, while the line of the order in the audit file is synced.
@@ -486,119 +498,4 @@ fn describe_operator(principal: &Principal, user: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use saline_channel::PublicIdentity;
-    use saline_channel::noise::SplitKeys;
-    use saline_messages::{PeerVersion, SessionId, StartId};
-    use saline_protocol::transport::{Peer, Source};
-
-    use super::*;
-    use crate::parts::testing::TestMaster;
-    use crate::sessions::{ListenerKind, MinionStart, NewSession, SessionState};
-
-    /// Adds the session of a present minion whose lease begins at this time.
-    fn lease(sessions: &Sessions, number: u8, id: &MinionId, after: MasterTime) {
-        let new = NewSession {
-            id: SessionId([number; 16]),
-            principal: Principal::Minion(id.clone()),
-            version: PeerVersion {
-                protocol: 1,
-                software: String::new(),
-            },
-            identity: PublicIdentity([number; 32]),
-            listener_kind: ListenerKind::Network,
-            listener: 0,
-            peer: Peer::new(number.into(), Source::Process),
-            proven: true,
-            state: SessionState::Accepted,
-        };
-        let keys = SplitKeys {
-            initiator: [1; 32],
-            responder: [2; 32],
-        };
-        let session = sessions.add(new, &keys).unwrap();
-        let start = MinionStart {
-            start: StartId([number; 16]),
-            predecessor_ended: false,
-        };
-        sessions.seat(&session, start);
-        assert_eq!(sessions.grant_lease(&session, after).after, after);
-    }
-
-    #[tokio::test]
-    async fn a_minion_that_is_accepted_after_the_target_was_resolved_must_claim_and_may_not_begin()
-    {
-        let master = TestMaster::start(|_| {}).await;
-        let order = master.state.operator_verbs().publish;
-        let id = |text: &str| MinionId::parse(text).unwrap();
-        let (resolved_at, created) = (1_000, 1_010);
-        for (number, minion, after) in [
-            (1, "known-before", 900),
-            (2, "known-back", 1_005),
-            (3, "other-before", 900),
-            (4, "accepted-at", resolved_at),
-            (5, "accepted-after", 1_005),
-            (6, "accepted-later", created),
-        ] {
-            lease(&order.sessions, number, &id(minion), after);
-        }
-        let mut minions = vec![id("known-back"), id("known-before")];
-        minions.extend((0..MAX_OWN_TOPIC).map(|number| id(&format!("m{number:02}"))));
-        let offered: Vec<_> = minions
-            .into_iter()
-            .map(|id| (id, MinionJobState::Offered))
-            .collect();
-        let claims = order.claims(resolved_at, created, &offered);
-        for (minion, must) in [
-            ("known-before", false),
-            // It was chosen, so it is granted the job when it asks.
-            ("known-back", false),
-            ("other-before", false),
-            ("accepted-at", true),
-            ("accepted-after", true),
-        ] {
-            assert_eq!(claims.include(&id(minion)), must, "{minion}");
-        }
-        // A job for few goes to each of them alone.
-        let few = order.claims(resolved_at, created, &offered[..2]);
-        assert_eq!(few, MustClaim::NOBODY);
-        // What asks without being one of the minions is refused, and what it returns is not taken.
-        let job = Job {
-            jid: order.jobs.next_jid(),
-            target: Target::glob("*"),
-            fun: "test.ping".to_owned(),
-            arg: saline_messages::Arguments::default().pack(),
-            user: "ann".to_owned(),
-            created,
-            expires: MasterTime::MAX,
-            claims,
-        };
-        let new = NewJob {
-            job: sign_job(&order.identity, job.clone()),
-            operator: "ann".to_owned(),
-            request: saline_messages::RequestId::random().unwrap(),
-            minions: offered,
-            unknown: Vec::new(),
-            batch: None,
-            resolved: Some(resolved_at),
-            metadata: None,
-        };
-        let published = order.jobs.publish(new).await.unwrap();
-        assert!(matches!(published, CarriedOut::Now));
-        let newcomer = id("accepted-after");
-        assert!(!order.jobs.claim(&newcomer, &job.jid).await.unwrap());
-        assert!(order.jobs.claim(&id("known-back"), &job.jid).await.unwrap());
-    }
-
-    #[test]
-    fn the_log_names_the_operator_and_what_it_calls_itself() {
-        assert_eq!(
-            describe_operator(&Principal::LocalRoot, "root"),
-            "operator root"
-        );
-        assert_eq!(
-            describe_operator(&Principal::MasterUser, "ann"),
-            "operator root (its program names user ann)"
-        );
-    }
-}
+mod tests;

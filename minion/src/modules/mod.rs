@@ -4,6 +4,7 @@
 mod cmd;
 mod event;
 mod grains;
+mod hidden_values;
 mod job_context;
 mod outcome;
 mod saltutil;
@@ -21,6 +22,7 @@ pub use signatures::parameters_of;
 
 use crate::executor::JobControl;
 use crate::host::Host;
+use hidden_values::HiddenValues;
 
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
@@ -80,7 +82,7 @@ impl Modules {
         self.call_hiding(fun, arguments, &[], host, job)
     }
 
-    /// Runs a function as [`call`](Self::call) does. No error about its arguments shows the values of those in `hidden`,
+    /// Runs a function as [`call`](Self::call) does. No failure shows the values of the arguments in `hidden`,
     /// and the text of a panic is left out if there are any: the code may have put a value into it.
     pub fn call_hiding(
         &self,
@@ -93,6 +95,7 @@ impl Modules {
         let Some(function) = self.0.get(fun) else {
             return Outcome::not_available(fun);
         };
+        let values = HiddenValues::of(&arguments, hidden);
         let run = || {
             let context = JobContext {
                 host,
@@ -108,7 +111,8 @@ impl Modules {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => judged(outcome),
             Ok(Err(failure)) => {
-                Outcome::of_failure(&failure, fun, &function.indented_documentation())
+                let documentation = function.indented_documentation();
+                values.hide_in(Outcome::of_failure(&failure, fun, &documentation))
             }
             Err(panic) => {
                 let text = match hidden {

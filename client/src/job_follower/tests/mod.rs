@@ -139,7 +139,7 @@ impl Table {
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
             without_grains: Vec::new(),
-            secrets_by_claims: false,
+            warnings: Vec::new(),
             batch: None,
         };
         JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, timeout)

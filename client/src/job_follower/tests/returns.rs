@@ -91,7 +91,7 @@ async fn nobody_matched() {
         minions: vec![],
         unknown: vec![],
         without_grains: vec![],
-        secrets_by_claims: false,
+        warnings: Vec::new(),
         batch: None,
     };
     let mut run = JobFollower::new(Table::new(&[]), published, TIMEOUT);

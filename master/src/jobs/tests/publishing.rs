@@ -51,7 +51,7 @@ async fn a_request_that_is_made_again_acts_once() {
         unknown: Vec::new(),
         without_grains: Vec::new(),
         batch: None,
-        secrets_by_claims: false,
+        warnings: Vec::new(),
     };
     assert_eq!(ask(&first).await, CarriedOut::Now);
     assert_eq!(ask(&second).await, CarriedOut::Before(published));

@@ -56,6 +56,36 @@ fn the_text_of_a_panic_is_returned_unless_the_call_has_secrets() {
 }
 
 #[test]
+fn a_failure_shows_no_secret_argument() {
+    let bench = Bench::new();
+    for (name, secret) in [
+        ("cwd", "/nosuch-hunter2"),
+        ("runas", "hun\"ter2"),
+        ("shell", "/hunter2"),
+    ] {
+        let arguments = Arguments {
+            positional: vec!["true".into()],
+            named: vec![(name.to_owned(), secret.into())],
+        };
+        let job = bench.job("20261121100000000000");
+        let fail = |hidden: &[ArgumentPlace]| {
+            let arguments = arguments.clone();
+            let called =
+                bench
+                    .modules
+                    .call_hiding("cmd.run", arguments, hidden, &bench.host, job.control());
+            text(&called).to_owned()
+        };
+        assert!(fail(&[]).contains("ter2"), "{name}");
+        let hidden = fail(&[ArgumentPlace::named(name)]);
+        assert!(
+            !hidden.contains("ter2") && hidden.contains("(secret)"),
+            "{hidden}"
+        );
+    }
+}
+
+#[test]
 fn bad_arguments_are_answered_as_salt_does() {
     let bench = Bench::new();
     let outcome = bench.texts("test.sleep", &[]);
