@@ -3,5 +3,10 @@
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let parameters_of = saline_minion::modules::parameters_of;
-    saline_cli::saline(std::env::args_os(), saline_websocket::registry(), parameters_of).await
+    saline_cli::saline(
+        std::env::args_os(),
+        saline_websocket::registry(),
+        parameters_of,
+    )
+    .await
 }
