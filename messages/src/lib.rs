@@ -62,7 +62,8 @@ pub use refused_verb::RefusedVerb;
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub use secrets::{ArgumentPlace, MAX_SECRET, SecretError, Secrets, is_secret};
 pub use transfer::{
-    ForeignPart, Incoming, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest, TransferId,
+    ForeignPart, Incoming, MAX_PART, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest,
+    TransferId,
 };
 pub use version::{
     Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,

@@ -12,6 +12,9 @@ use super::Jid;
 /// The size in bytes above which the payload of a return travels in parts.
 pub const PARTS_FROM: usize = 256 * 1024;
 
+/// The most bytes of a part. What is behind it on its connection, and behind its row in a store, waits for that long.
+pub const MAX_PART: usize = 1024 * 1024;
+
 /// Identifies what is transferred: the SHA-256 of all of its bytes. So a transfer goes on after a new session,
 /// and after a restart of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

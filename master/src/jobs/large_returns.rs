@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use saline_messages::{
-    MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart, ReturnVerdict,
+    MAX_PART, MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart, ReturnVerdict,
     TransferDigest,
 };
 
@@ -13,9 +13,6 @@ use super::disk::return_parts::{self, StoredTransfer};
 use super::disk::writer::StoreFile;
 use super::memory::transfers::{Admission, PartToWrite, ReturnKey, Transfers};
 use super::{JobStore, StoreError, jid, lock, returns};
-
-/// The size in bytes of the parts in which the master stores what came as one.
-const PART: usize = 512 * 1024;
 
 /// The outcome of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +60,9 @@ impl JobStore {
         let Some(start) = self.partitions.holding(job) else {
             return unknown;
         };
+        if sent.part.bytes.len() > MAX_PART {
+            return Ok(PartOutcome::Malformed);
+        }
         let (key, now) = ((minion.clone(), job), self.clock.clock().now());
         let admission = lock(&self.transfers).admit(&key, start, &sent.part, now);
         let part = match admission {
@@ -194,7 +194,7 @@ impl JobStore {
                 jid: jid.clone(),
                 retcode,
                 success,
-                part: whole.part(offset, PART),
+                part: whole.part(offset, MAX_PART),
             };
             match self.store_return_part(minion, part).await? {
                 PartOutcome::Received(received) if received > offset => offset = received,

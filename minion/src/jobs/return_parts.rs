@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use saline_messages::{Class, MinionReply, MinionRequest, Outgoing, Return, ReturnPart};
+use saline_messages::{Class, MAX_PART, MinionReply, MinionRequest, Outgoing, Return, ReturnPart};
 use saline_protocol::transport::{Clock, ErrorKind};
 
 use crate::link::minion_session::{AskError, MinionSession};
@@ -13,7 +13,7 @@ const PART_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The sizes of a part in bytes: the smallest, which is the first, because a heartbeat waits behind it on a link that
 /// nothing is known of; and the largest, where the master takes it.
-const SIZES: (usize, usize) = (8 * 1024, 1024 * 1024);
+const SIZES: (usize, usize) = (8 * 1024, MAX_PART);
 
 /// A part that took longer is followed by a smaller one: whatever waits behind it waits as long.
 const SLOW: Duration = Duration::from_millis(500);

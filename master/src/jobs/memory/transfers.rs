@@ -316,8 +316,8 @@ impl Transfers {
     /// Makes room for a part, and returns whether there is room.
     fn makes_room(&mut self, key: &ReturnKey, part: &Part, now: Instant) -> bool {
         if !self.by_return.contains_key(key) {
-            let of_minion = |(other, _): &(&ReturnKey, &Transfer)| other.0 == key.0;
-            let all = self.by_return.iter().filter(of_minion);
+            let (first, last) = ((key.0.clone(), i64::MIN), (key.0.clone(), i64::MAX));
+            let all = self.by_return.range(first..=last);
             if all.clone().count() >= PER_MINION {
                 let idle = all.filter(|(_, transfer)| !transfer.is_writing);
                 let oldest = idle.min_by_key(|(_, transfer)| transfer.touched);

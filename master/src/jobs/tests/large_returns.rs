@@ -163,7 +163,7 @@ async fn one_that_came_as_one_is_stored_in_parts() {
     let minion = id("a");
     let stored = store.store_large_return(&minion, returned(&job.jid, &large));
     assert_eq!(stored.await.unwrap(), Some(ReturnVerdict::Stored));
-    assert_eq!(parts(&place), 5);
+    assert_eq!(parts(&place), 3);
     assert_eq!(payloads(&store, &job.jid).await, [large]);
 }
 
@@ -244,8 +244,14 @@ async fn parts_that_changed_on_the_disk_are_no_return() {
     elsewhere.execute(change, []).unwrap();
     drop(elsewhere);
     let store = place.open();
-    let rest = part(&job.jid, &whole, MIB, 2 * MIB);
-    let outcome = store.store_return_part(&minion, rest).await.unwrap();
+    let rest = [
+        part(&job.jid, &whole, MIB, MIB),
+        part(&job.jid, &whole, 2 * MIB, MIB),
+    ];
+    let mut outcome = PartOutcome::Busy;
+    for part in rest {
+        outcome = store.store_return_part(&minion, part).await.unwrap();
+    }
     assert_eq!(outcome, PartOutcome::Malformed);
     store.flush().await.unwrap();
     assert_eq!((parts(&place), rows(&place, "transfers")), (0, 0));
@@ -277,8 +283,14 @@ async fn a_return_that_came_as_one_meanwhile_stands() {
     let job = job(&store);
     publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     let large = payload(2 * MIB);
-    let begins = part(&job.jid, &packed(&large), 0, 2 * MIB);
-    store.store_return_part(&id("a"), begins).await.unwrap();
+    let (whole, a) = (packed(&large), id("a"));
+    let too_large = part(&job.jid, &whole, 0, MIB + 1);
+    let refused = store.store_return_part(&a, too_large).await.unwrap();
+    assert_eq!(refused, PartOutcome::Malformed);
+    for offset in [0, MIB] {
+        let next = part(&job.jid, &whole, offset, MIB);
+        store.store_return_part(&a, next).await.unwrap();
+    }
     let small = Value::from("small");
     answer(&store, "a", &job.jid, &small).await.unwrap();
     let verdict = send(&store, "a", &job.jid, &large, 2 * MIB).await;
