@@ -1,8 +1,8 @@
 //! Decides about orders, and has a line of each decision in the audit file before the order is carried out.
 
-use saline_messages::{MinionId, PackedArguments, RequestId};
-use saline_targeting::Target;
+use saline_messages::MinionId;
 
+pub(crate) use crate::audit::Details;
 use crate::audit::{Audit, Outcome, Pending, Record};
 use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Refusal};
 
@@ -11,17 +11,6 @@ use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Refusal};
 pub(crate) struct Decisions {
     pub(crate) authorizer: Authorizer,
     pub(crate) audit: Audit,
-}
-
-/// What the audit file says of an order beside the decision.
-#[derive(Debug, Default)]
-pub(crate) struct Details<'a> {
-    pub(crate) function: Option<&'a str>,
-    pub(crate) arguments: Option<&'a PackedArguments>,
-    pub(crate) target: Option<&'a Target>,
-    pub(crate) minions: Option<&'a [MinionId]>,
-    pub(crate) subject: Option<String>,
-    pub(crate) request: Option<RequestId>,
 }
 
 /// An order that is allowed, and whose line is in the audit file.
@@ -68,6 +57,7 @@ impl Decisions {
         details: Details<'_>,
     ) -> Result<AllowedOrder, String> {
         let decided = self.authorizer.authorize(principal, action, about);
+        let function = details.function.unwrap_or_default();
         let outcome = match &decided {
             Ok(Allowed { rule }) => Outcome::Allowed { rule },
             Err(Refusal { rule, .. }) => Outcome::Refused { rule },
@@ -75,22 +65,13 @@ impl Decisions {
         let pending = self.audit.append(Record {
             principal: principal.to_string(),
             action: action.name(),
-            function: details.function,
-            arguments: details.arguments,
-            target: details.target,
-            minions: details.minions,
-            subject: details.subject,
-            request: details.request,
+            details,
             outcome,
             goes_on_without: principal.is_local_root() && decided.is_ok(),
         });
         let pending = pending.await;
         if let Err(refusal) = decided {
-            match pending {
-                Some(_) => tracing::warn!("{refusal}"),
-                // It is only counted.
-                None => tracing::debug!("{refusal}"),
-            }
+            log_refusal(&refusal, pending.as_ref());
             return Err(refusal.line);
         }
         let Some(mut pending) = pending else {
@@ -100,7 +81,6 @@ impl Decisions {
             // The thread of the audit file logs why.
             let is_missing = pending.written().await.is_err();
             if is_missing {
-                let function = details.function.unwrap_or_default();
                 tracing::error!("{principal}: {action} {function} has no line in the audit file");
             }
             return Ok(AllowedOrder {
@@ -121,12 +101,7 @@ impl Decisions {
         let pending = self.audit.append(Record {
             principal: "the master".to_owned(),
             action: Action::ChangeKeys.name(),
-            function: details.function,
-            arguments: details.arguments,
-            target: details.target,
-            minions: details.minions,
-            subject: details.subject,
-            request: details.request,
+            details,
             outcome: Outcome::Allowed {
                 rule: "auto_accept or open_mode",
             },
@@ -141,16 +116,14 @@ impl Decisions {
     /// Notes that the master itself denied the key of a minion, or removed one that waited, by this rule. Strangers
     /// cause such acts, so the lines have the budget of refusals, and nobody waits until they are written.
     pub(crate) async fn note_key_refused(&self, minion: &MinionId, subject: String, rule: &str) {
-        let minions = std::slice::from_ref(minion);
         let noted = self.audit.append(Record {
             principal: "the master".to_owned(),
             action: Action::ChangeKeys.name(),
-            function: None,
-            arguments: None,
-            target: None,
-            minions: Some(minions),
-            subject: Some(subject),
-            request: None,
+            details: Details {
+                minions: Some(std::slice::from_ref(minion)),
+                subject: Some(subject),
+                ..Details::default()
+            },
             outcome: Outcome::Refused { rule },
             goes_on_without: true,
         });
@@ -162,21 +135,20 @@ impl Decisions {
         let noted = self.audit.append(Record {
             principal: principal.to_string(),
             action: "begin a session",
-            function: None,
-            arguments: None,
-            target: None,
-            minions: None,
-            subject: None,
-            request: None,
+            details: Details::default(),
             outcome: Outcome::Refused {
                 rule: &refusal.rule,
             },
             goes_on_without: false,
         });
-        match noted.await {
-            Some(_) => tracing::warn!("{refusal}"),
-            // It is only counted.
-            None => tracing::debug!("{refusal}"),
-        }
+        log_refusal(refusal, noted.await.as_ref());
+    }
+}
+
+/// Logs a refusal as a warning, unless it has no line in the audit file: then it is only counted there.
+fn log_refusal(refusal: &Refusal, line: Option<&Pending>) {
+    match line {
+        Some(_) => tracing::warn!("{refusal}"),
+        None => tracing::debug!("{refusal}"),
     }
 }

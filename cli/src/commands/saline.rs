@@ -25,7 +25,7 @@ use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
 use crate::{ParametersOf, batch_report, exit, settings, user_name};
 
-/// What is said when the audit file has no line of an order.
+/// The warning about an order that has no line in the audit file.
 const NOT_AUDITED: &str = "WARNING: this order has no line in the audit file, which cannot be written: the master's log \
      says why";
 

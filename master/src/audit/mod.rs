@@ -28,7 +28,7 @@ use saline_protocol::transport::{Clock, Context};
 use tokio::sync::oneshot;
 
 pub(crate) use file::AuditFile;
-pub(crate) use record::{Outcome, Record};
+pub(crate) use record::{Details, Outcome, Record};
 use suppressed_lines::SuppressedLines;
 
 use crate::bounds::{Rate, TokenBuckets};

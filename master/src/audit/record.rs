@@ -9,21 +9,17 @@ use saline_targeting::Target;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::suppressed_lines::Suppressed;
+
 /// The largest number of minions that a line names. Of more it has the number and a digest of all.
 const NAMED: usize = 64;
 
 /// The longest text of others in a line, in bytes. Of a longer one it has the beginning and a digest.
 const MAX_TEXT: usize = 1024;
 
-use super::suppressed_lines::Suppressed;
-
-/// A decision, as it becomes a line.
-#[derive(Debug)]
-pub(crate) struct Record<'a> {
-    /// The principal that asked, as people read it.
-    pub(crate) principal: String,
-    /// What was asked for.
-    pub(crate) action: &'a str,
+/// What a decision is about.
+#[derive(Debug, Default)]
+pub(crate) struct Details<'a> {
     /// The function.
     pub(crate) function: Option<&'a str>,
     /// The arguments, of which the line has a digest alone.
@@ -32,10 +28,21 @@ pub(crate) struct Record<'a> {
     pub(crate) target: Option<&'a Target>,
     /// The minions that it is about.
     pub(crate) minions: Option<&'a [MinionId]>,
-    /// The jid of the job that is cancelled, or the change that is made to keys.
+    /// The job that is published or cancelled, or the change that is made to keys.
     pub(crate) subject: Option<String>,
     /// The request, so that a repeated one shows as one.
     pub(crate) request: Option<RequestId>,
+}
+
+/// A decision, as it becomes a line.
+#[derive(Debug)]
+pub(crate) struct Record<'a> {
+    /// The principal that asked, as people read it.
+    pub(crate) principal: String,
+    /// What was asked for.
+    pub(crate) action: &'a str,
+    /// What it is about.
+    pub(crate) details: Details<'a>,
     /// The decision.
     pub(crate) outcome: Outcome<'a>,
     /// Whether it is carried out also when the line cannot be written. Such lines are counted as missing.
@@ -80,7 +87,10 @@ impl Record<'_> {
 
     /// Whether nothing follows from the decision: it is a refusal, or an order that reaches no minion.
     pub(super) fn has_no_effect(&self) -> bool {
-        let reaches_nobody = self.minions.is_some_and(|minions| minions.is_empty());
+        let reaches_nobody = self
+            .details
+            .minions
+            .is_some_and(|minions| minions.is_empty());
         reaches_nobody || matches!(self.outcome, Outcome::Refused { .. })
     }
 
@@ -93,18 +103,18 @@ impl Record<'_> {
             ("principal", Value::from(bounded(&self.principal))),
             ("action", Value::from(self.action)),
         ];
-        if let Some(function) = self.function {
+        if let Some(function) = self.details.function {
             entries.push(("function", Value::from(bounded(function))));
         }
-        if let Some(arguments) = self.arguments {
+        if let Some(arguments) = self.details.arguments {
             let shown = sha256(arguments.as_packed().as_bytes());
             entries.push(("arguments", Value::from(shown)));
         }
-        if let Some(target) = self.target {
+        if let Some(target) = self.details.target {
             entries.push(("target_kind", Value::from(target.kind.name())));
             entries.push(("target", Value::from(bounded(&target.expression))));
         }
-        if let Some(minions) = self.minions {
+        if let Some(minions) = self.details.minions {
             let named = minions.iter().take(NAMED).map(MinionId::as_str);
             entries.push(("minions", Value::texts(named)));
             let count = i64::try_from(minions.len()).unwrap_or(i64::MAX);
@@ -115,10 +125,10 @@ impl Record<'_> {
                 entries.push(("minions_digest", Value::from(shown)));
             }
         }
-        if let Some(subject) = &self.subject {
+        if let Some(subject) = &self.details.subject {
             entries.push(("subject", Value::from(bounded(subject))));
         }
-        if let Some(request) = self.request {
+        if let Some(request) = self.details.request {
             entries.push(("request", Value::from(hex(&request.0))));
         }
         let (decision, rule) = match self.outcome {

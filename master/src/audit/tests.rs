@@ -8,7 +8,7 @@ use saline_messages::{Arguments, MinionId};
 use saline_protocol::transport::Context;
 
 use super::file::{KEPT, older, tail};
-use super::{Audit, AuditFile, Outcome, Record};
+use super::{Audit, AuditFile, Details, Outcome, Record};
 use crate::settings::LiveSettings;
 
 const LARGE: u64 = 1 << 30;
@@ -17,12 +17,10 @@ fn record(principal: &str, outcome: Outcome<'static>) -> Record<'static> {
     Record {
         principal: principal.to_owned(),
         action: "publish a job",
-        function: Some("test.ping"),
-        arguments: None,
-        target: None,
-        minions: None,
-        subject: None,
-        request: None,
+        details: Details {
+            function: Some("test.ping"),
+            ..Details::default()
+        },
         outcome,
         goes_on_without: principal == "local root",
     }
@@ -52,9 +50,13 @@ async fn a_line_says_who_what_and_by_which_rule_and_never_the_arguments() {
     let long = "x".repeat(5_000);
     let mut pending = audit
         .append(Record {
-            arguments: Some(&packed),
-            minions: Some(&minions),
-            subject: Some(long),
+            details: Details {
+                function: Some("test.ping"),
+                arguments: Some(&packed),
+                minions: Some(&minions),
+                subject: Some(long),
+                ..Details::default()
+            },
             ..record("operator a\n{\"forged\": 1}", ALLOWED)
         })
         .await
@@ -88,7 +90,7 @@ async fn what_has_no_effect_has_a_budget_and_what_is_left_out_is_counted() {
         if number % 2 == 0 {
             // Nothing follows from this one either.
             record.outcome = ALLOWED;
-            record.minions = Some(&[]);
+            record.details.minions = Some(&[]);
         }
         audit.append(record).await;
     }

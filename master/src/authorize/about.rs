@@ -1,4 +1,4 @@
-//! What a question is about.
+//! What a decision is about: a function, minions, or what somebody ordered.
 
 use saline_messages::{MinionId, PackedArguments};
 use saline_targeting::{Target, TargetKind};
@@ -36,7 +36,7 @@ pub(crate) struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// No minion.
+    /// The minions of what runs on the master alone: none.
     pub(crate) const NONE: Self = Self {
         minions: &[],
         may_be_named: true,

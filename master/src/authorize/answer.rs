@@ -28,7 +28,7 @@ impl fmt::Display for Refusal {
 /// The answer whether a user of this machine may have a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Admits {
-    /// It may.
+    /// The user may have one.
     Yes,
     /// No rule is for it.
     NoRule(Refusal),

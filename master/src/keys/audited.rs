@@ -4,7 +4,7 @@ use saline_config::MasterConfig;
 use saline_messages::{KeyAction, KeyRequest, MinionId};
 use saline_protocol::transport::Clock;
 
-use crate::audit::{AuditFile, Outcome, Record};
+use crate::audit::{AuditFile, Details, Outcome, Record};
 use crate::authorize::{Action, Principal};
 
 /// Returns what a request does to keys, in a word.
@@ -37,12 +37,12 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
     let record = Record {
         principal: principal.to_string(),
         action: Action::ChangeKeys.name(),
-        function: None,
-        arguments: None,
-        target: None,
-        minions: Some(&minions),
-        subject: Some(format!("{}, without a master", describe_act(request))),
-        request: Some(*request_id),
+        details: Details {
+            minions: Some(&minions),
+            subject: Some(format!("{}, without a master", describe_act(request))),
+            request: Some(*request_id),
+            ..Details::default()
+        },
         outcome: Outcome::Allowed {
             rule: "who may write the keys",
         },

@@ -5,7 +5,7 @@ use saline_messages::{Batch, BatchEvent, Jid, MasterTime, MinionId, MinionJobSta
 /// How far a batch has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchProgress {
-    /// The job.
+    /// The id of the batch's job.
     pub jid: Jid,
     /// The settings of the batch.
     pub batch: Batch,

@@ -174,18 +174,12 @@ impl Transfers {
             }
             _ => {}
         }
-        let received = self
-            .by_return
-            .get(key)
-            .map_or(0, |known| known.stored.received);
+        let known = self.by_return.get(key).map(|known| &known.stored);
+        let (received, parts) = known.map_or((0, 0), |known| (known.received, known.parts));
         if part.offset != received || part.bytes.is_empty() {
             return Admission::Received(received);
         }
-        if self
-            .by_return
-            .get(key)
-            .is_some_and(|known| known.stored.parts >= MOST)
-        {
+        if parts >= MOST {
             self.forget(key);
             return Admission::Malformed;
         }
