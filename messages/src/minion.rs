@@ -53,6 +53,8 @@ pub enum MinionRequest {
     PendingJobs {
         /// Returns only jobs after this one: the next page.
         after: Option<Jid>,
+        /// The largest size of the page in bytes, but for a single larger job.
+        bytes: u64,
     },
     /// Fires events on the master's bus.
     FireEvents(MinionEvents),

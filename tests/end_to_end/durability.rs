@@ -10,6 +10,7 @@ saline_testing::over_each_transport!(
     a_minion_killed_while_it_runs_says_so_when_it_is_back,
     a_return_waits_for_a_master_that_is_away,
     minions_come_back_by_themselves_after_a_restart,
+    missed_jobs_arrive_where_messages_are_small,
 );
 
 /// The rows of returns in the master's store, whichever process may have it open.
@@ -136,4 +137,28 @@ fn minions_come_back_by_themselves_after_a_restart(transport: &'static str) {
             serde_json::json!({"m1": true, "m2": true, "m3": true})
         );
     }
+}
+
+fn missed_jobs_arrive_where_messages_are_small(transport: &'static str) {
+    const JOBS: usize = 30;
+    let options = "auto_accept: True\nmax_message_size: 65536\n";
+    let mut fleet = Fleet::new(transport, options);
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    fleet.master().log.wait_for("minion m1 says goodbye", 1);
+    // Together they are larger than a message, and each of their returns fits.
+    let text = "x".repeat(4_000);
+    for _ in 0..JOBS {
+        fleet
+            .saline(&["m1", "test.echo", &text, "--ttl", "1h", "--async"])
+            .expect(0);
+    }
+    fleet.start_minion("m1");
+    fleet
+        .master()
+        .log
+        .wait_for("minion m1 returned from test.echo", JOBS);
+    assert_eq!(stored_returns(&fleet), JOBS as i64);
 }

@@ -18,11 +18,11 @@ pub(super) struct PageLimits {
     pub(super) bytes: usize,
 }
 
-/// The limits of the pages that minions get.
-const PAGE: PageLimits = PageLimits {
-    jobs: 256,
-    bytes: 4 * 1024 * 1024,
-};
+/// The largest number of jobs in a page that a minion gets.
+const MAX_JOBS: usize = 256;
+
+/// The largest size in bytes of a page that a minion gets, whatever it asks for.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A page of jobs as read from the disk.
 struct ReadPage {
@@ -36,7 +36,7 @@ struct ReadPage {
 impl JobStore {
     /// Returns the jobs after `after` that a minion may still begin at `now`: unexpired, and offered to it
     /// or queued for it; of a batch if the minion has its turn. Running jobs are not included: if a crash interrupted one, the minion returns
-    /// it by itself.
+    /// it by itself. The page has at most `bytes`, and fits into the largest message, but for a single larger job.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -48,8 +48,15 @@ impl JobStore {
         minion: &MinionId,
         after: Option<&Jid>,
         now: MasterTime,
+        bytes: u64,
     ) -> Result<JobsPage, StoreError> {
-        self.pending_page(minion, after, now, PAGE).await
+        // The sizes of the jobs leave their seal and their lengths out.
+        let most = bytes.min(MAX_BYTES).min(self.settings.largest_payload / 2);
+        let limits = PageLimits {
+            jobs: MAX_JOBS,
+            bytes: usize::try_from(most).unwrap_or(usize::MAX),
+        };
+        self.pending_page(minion, after, now, limits).await
     }
 
     /// Returns a page of [`pending_jobs`](Self::pending_jobs) within `limits`.

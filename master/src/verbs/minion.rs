@@ -122,7 +122,9 @@ impl MinionVerbs {
                 }
                 Ok(MinionReply::Claimed(granted))
             }
-            MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,
+            MinionRequest::PendingJobs { after, bytes } => {
+                self.pending_jobs(id, after, bytes).await
+            }
             MinionRequest::FireEvents(events) if events.events.len() > MAX_EVENTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
@@ -295,9 +297,11 @@ impl MinionVerbs {
         &self,
         id: &MinionId,
         after: Option<Jid>,
+        bytes: u64,
     ) -> Result<MinionReply, StoreError> {
         let now = self.clock.now();
-        let page = self.jobs.pending_jobs(id, after.as_ref(), now).await?;
+        let page = self.jobs.pending_jobs(id, after.as_ref(), now, bytes);
+        let page = page.await?;
         if !page.jobs.is_empty() {
             tracing::info!(
                 "minion {id} asks for {} jobs that it missed",

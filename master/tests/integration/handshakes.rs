@@ -135,7 +135,10 @@ async fn a_refused_peer_holds_no_session() {
     .await;
     assert_eq!(refused.established.answer, Admission::Rejected);
     let asked = refused
-        .try_ask(&MinionRequest::PendingJobs { after: None })
+        .try_ask(&MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        })
         .await;
     assert!(asked.is_err(), "{asked:?}");
 }

@@ -52,7 +52,12 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     assert_eq!(minion.established.answer, Admission::Pending);
     // It may poll, and nothing else.
     assert_eq!(
-        minion.ask(MinionRequest::PendingJobs { after: None }).await,
+        minion
+            .ask(MinionRequest::PendingJobs {
+                after: None,
+                bytes: u64::MAX
+            })
+            .await,
         MinionReply::Refused(RefusedVerb::Malformed)
     );
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
@@ -120,8 +125,11 @@ async fn a_deleted_key_ends_its_session_at_once_and_the_others_get_a_new_group_k
     assert_eq!(deleted.await, 1);
     assert_eq!(listener.next().await, Content::NewEpoch(before + 1));
     assert_eq!(
-        gone.ask_in_ended_session(&MinionRequest::PendingJobs { after: None })
-            .await,
+        gone.ask_in_ended_session(&MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX
+        })
+        .await,
         MinionReply::Refused(RefusedVerb::KeyGone)
     );
     // And nobody had to authenticate again.
@@ -220,8 +228,11 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     assert_eq!(old.pending().await, []);
     new.reconcile().await;
     assert_eq!(
-        old.ask_in_ended_session(&MinionRequest::PendingJobs { after: None })
-            .await,
+        old.ask_in_ended_session(&MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX
+        })
+        .await,
         MinionReply::Refused(RefusedVerb::Replaced)
     );
 }
@@ -310,7 +321,10 @@ async fn a_session_does_not_outlive_its_master() {
         .await
         .unwrap();
     let refused = minion
-        .try_ask(&MinionRequest::PendingJobs { after: None })
+        .try_ask(&MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        })
         .await;
     assert!(
         matches!(refused, Err(ChannelError::Refused(Refusal::UnknownSession))),

@@ -22,7 +22,10 @@ fn key_file(deployment: &Deployment, folder: &str, id: &str) -> PathBuf {
 async fn refusal(minion: &Peer) -> RefusedVerb {
     let deadline = Clock.after(TEST_TIMEOUT);
     loop {
-        let request = MinionRequest::PendingJobs { after: None };
+        let request = MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        };
         if let MinionReply::Refused(why) = minion.ask_in_ended_session(&request).await {
             return why;
         }

@@ -69,7 +69,10 @@ async fn cve_2016_9639_an_id_that_is_used_again_inherits_nothing() {
     assert_eq!(deployment.minion("m2").await.pending().await, []);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m1");
     assert_eq!(deleted.await, 1);
-    let request = MinionRequest::PendingJobs { after: None };
+    let request = MinionRequest::PendingJobs {
+        after: None,
+        bytes: u64::MAX,
+    };
     let refused = old.ask_in_ended_session(&request).await;
     assert_eq!(refused, MinionReply::Refused(RefusedVerb::KeyGone));
     let new = deployment.minion("m1").await;
@@ -206,10 +209,18 @@ async fn cve_2022_22934_a_reply_fits_its_own_request_only() {
     let client = Arc::clone(&on_path) as Arc<dyn Client>;
     let trust = MasterTrust::FirstUse { finger: None };
     let minion = Peer::come(client, credentials(Role::Minion, "m1"), &trust).await;
-    minion.ask(MinionRequest::PendingJobs { after: None }).await;
+    minion
+        .ask(MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        })
+        .await;
     *on_path.repeats.lock().unwrap() = true;
     let answered = minion
-        .try_ask(&MinionRequest::PendingJobs { after: None })
+        .try_ask(&MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        })
         .await;
     assert!(
         matches!(answered, Err(ChannelError::Mismatch)),

@@ -36,7 +36,12 @@ async fn the_highest_common_version_is_spoken_and_none_is_refused_with_what_to_d
     assert_eq!(welcome.master.protocol, 1);
     assert_eq!(welcome.master.software, SOFTWARE);
     newer.reconcile().await;
-    let poll = newer.ask(MinionRequest::PendingJobs { after: None }).await;
+    let poll = newer
+        .ask(MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        })
+        .await;
     assert!(matches!(poll, MinionReply::Jobs(_)), "{poll:?}");
     // One that does not, at its first contact and when it knows the master.
     let known = || MasterTrust::Pinned(deployment.master_keys());

@@ -1,5 +1,6 @@
 //! Jobs from their arrival until the master has their returns.
 
+mod batch_size;
 pub(crate) mod job_runner;
 mod return_parts;
 pub(crate) mod return_sender;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, RefusedVerb, Return,
-    ReturnVerdict, encode,
+    Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, RefusedVerb, Return, ReturnVerdict, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use super::batch_size::BatchSize;
 use super::return_parts::send_in_parts;
 use crate::executor::Pool;
 use crate::host::Host;
@@ -27,14 +27,8 @@ const PARALLEL: usize = 8;
 /// The largest number of large returns that travel in parts at once. Others wait in the spool.
 const LARGE_PARALLEL: usize = 2;
 
-/// The bytes of the returns in one request. A return with a larger payload travels alone, in parts.
-const BATCH_BYTES: usize = PARTS_FROM;
-
 /// An upper bound of the bytes of a return beside its payload.
 const OVERHEAD: usize = 512;
-
-/// The length of a record in the spool whose return travels in parts, whatever else is in the record.
-const SURELY_LARGE: u64 = (PARTS_FROM + OVERHEAD) as u64;
 
 /// How long a verdict may take: returns travel for a while, and the master commits them.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -66,6 +60,7 @@ pub struct ReturnSender {
     clock: Arc<MasterTimeEstimate>,
     session: CurrentSession,
     pool: Pool,
+    batch: BatchSize,
     large: Arc<Semaphore>,
     /// The jobs whose large returns wait until another one has arrived.
     postponed: Mutex<VecDeque<Jid>>,
@@ -90,6 +85,7 @@ impl ReturnSender {
             clock,
             session,
             pool,
+            batch: BatchSize::default(),
             large: Arc::new(Semaphore::new(LARGE_PARALLEL)),
             postponed: Mutex::default(),
             acknowledged: Notify::new(),
@@ -119,7 +115,9 @@ impl ReturnSender {
                 }
                 continue;
             };
-            if self.spool.record_length(&jid) > SURELY_LARGE && self.large.available_permits() == 0
+            // Whatever else is in the record.
+            let surely_large = (self.batch.bytes() + OVERHEAD) as u64;
+            if self.spool.record_length(&jid) > surely_large && self.large.available_permits() == 0
             {
                 // Before it is read.
                 drop(permit);
@@ -132,7 +130,7 @@ impl ReturnSender {
                 continue;
             }
             let this = Arc::clone(&self);
-            if is_large(&returns) {
+            if self.is_large(&returns) {
                 // Others pass it.
                 drop(permit);
                 let Some(turn) = self.take_turn(&returns) else {
@@ -251,7 +249,7 @@ impl ReturnSender {
                 self.replace(session, returned, &why).await;
                 break;
             }
-            let room = limit.min(BATCH_BYTES);
+            let room = limit.min(self.batch.bytes());
             if !returns.is_empty() && bytes + size + OVERHEAD > room {
                 self.put_back(&[returned]);
                 break;
@@ -268,13 +266,17 @@ impl ReturnSender {
     /// Asks the master to store these returns. Forgets those on which it gives a verdict.
     async fn ask(&self, session: &MinionSession, returns: Vec<Return>) -> Answer {
         let (answer, returns) = match &returns[..] {
-            [large] if is_large(&returns) => {
+            [large] if self.is_large(&returns) => {
                 let most = self.host.max_payload();
                 (send_in_parts(session, large, most).await, returns)
             }
             _ => {
-                let request = MinionRequest::Returns(returns);
+                let bytes = returns.iter().map(size_of).sum();
+                let (clock, request) = (self.context.clock, MinionRequest::Returns(returns));
+                let sent = clock.now();
                 let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
+                let took = clock.now() - sent;
+                self.batch.ended_after(took, bytes, answer.is_ok());
                 let MinionRequest::Returns(returns) = request else {
                     return Answer::Done;
                 };
@@ -346,6 +348,11 @@ impl ReturnSender {
                 Answer::RetryAfter(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
         }
+    }
+
+    /// Whether this is one return that travels in parts.
+    fn is_large(&self, returns: &[Return]) -> bool {
+        matches!(returns, [only] if size_of(only) > self.batch.bytes())
     }
 
     /// Whether one of these returns is larger than what the master takes, as it said in the session.
@@ -454,11 +461,6 @@ enum Answer {
     Unreadable(Vec<Return>, String),
     /// The returns are to be sent again after this time.
     RetryAfter(Vec<Return>, Duration),
-}
-
-/// Whether this is one return that travels in parts.
-fn is_large(returns: &[Return]) -> bool {
-    matches!(returns, [only] if size_of(only) > PARTS_FROM)
 }
 
 /// Returns the length of a return's payload in bytes.

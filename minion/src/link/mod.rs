@@ -6,6 +6,7 @@ pub(crate) mod connection_state;
 pub(crate) mod current_session;
 pub(crate) mod handshake;
 pub(crate) mod master_time;
+pub(crate) mod message_size;
 pub(crate) mod minion_session;
 pub(crate) mod settings;
 pub(crate) mod trust;

@@ -275,7 +275,11 @@ impl World {
             return;
         }
         let now = self.clock.now();
-        let page = self.store.pending_jobs(&minion(), None, now).await.unwrap();
+        let page = self
+            .store
+            .pending_jobs(&minion(), None, now, u64::MAX)
+            .await
+            .unwrap();
         for signed in page.jobs {
             let jid = signed.job.jid.clone();
             if self.spool.is_seen(&jid) {

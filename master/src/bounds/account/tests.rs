@@ -96,7 +96,13 @@ async fn bytes_of_requests_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn bytes_of_answers_are_bounded() {
     let accounts = Accounts::new(Clock);
-    let asks = cost(&MinionRequest::PendingJobs { after: None }, 100);
+    let asks = cost(
+        &MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        },
+        100,
+    );
     let mut answered = 0;
     let delay = loop {
         match draw(&accounts, "greedy", &asks, UNBOUNDED) {

@@ -45,7 +45,10 @@ async fn claims(store: &JobStore, job: &Job, minion: &str) -> bool {
 
 async fn is_listed(store: &JobStore, minion: &str) -> bool {
     let now = store.now();
-    let page = store.pending_jobs(&id(minion), None, now).await.unwrap();
+    let page = store
+        .pending_jobs(&id(minion), None, now, u64::MAX)
+        .await
+        .unwrap();
     !page.jobs.is_empty()
 }
 

@@ -47,7 +47,10 @@ async fn a_minion_catches_up_in_pages_to_the_end() {
         publish(&store, &job, &[("a", Offered)]).await;
         jobs.push(job);
     }
-    let first = store.pending_jobs(&id("a"), None, 0).await.unwrap();
+    let first = store
+        .pending_jobs(&id("a"), None, 0, u64::MAX)
+        .await
+        .unwrap();
     assert_eq!(first.jobs.len(), 256);
     assert!(first.more);
     assert_eq!(first.jobs[0].signature, [7; 64], "as it was published");
@@ -70,7 +73,10 @@ async fn what_a_minion_catches_up_with_is_bounded() {
         publish(&store, &job, &[("a", Offered)]).await;
         jobs.push(job);
     }
-    let first = store.pending_jobs(&id("a"), None, 0).await.unwrap();
+    let first = store
+        .pending_jobs(&id("a"), None, 0, u64::MAX)
+        .await
+        .unwrap();
     assert!(first.jobs.len() == 1 && first.more);
     assert_eq!(pending(&store, "a", 0).await, jobs);
 }
@@ -80,7 +86,9 @@ async fn pending(store: &JobStore, minion: &str, now: u64) -> Vec<Job> {
     let mut all: Vec<Job> = Vec::new();
     loop {
         let after = all.last().map(|job| job.jid.clone());
-        let page = store.pending_jobs(&id(minion), after.as_ref(), now).await;
+        let page = store
+            .pending_jobs(&id(minion), after.as_ref(), now, u64::MAX)
+            .await;
         let page = page.unwrap();
         all.extend(page.jobs.into_iter().map(|signed| signed.job));
         if !page.more {

@@ -76,7 +76,9 @@ async fn a_publication_and_a_return_are_one_statement_each() {
     assert_eq!(store.expire(job.expires), []);
     assert_eq!(store.expire(u64::MAX / 2), []);
     store.flush().await.unwrap();
-    let back = store.pending_jobs(&id("m0999"), None, job.expires).await;
+    let back = store
+        .pending_jobs(&id("m0999"), None, job.expires, u64::MAX)
+        .await;
     assert_eq!(back.unwrap().jobs, []);
     assert_eq!(states(&store, &job.jid).await.len(), 1_000);
     assert_eq!(taken(&store).await, Vec::<String>::new());

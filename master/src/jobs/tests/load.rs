@@ -177,7 +177,10 @@ async fn a_transaction_that_fails_fails_all_in_it_and_the_next_goes_on() {
     assert!(matches!(first, Err(StoreError::Full)), "{first:?}");
     assert!(matches!(lost, Err(StoreError::Full)));
     assert_eq!(store.job(&one.jid).await.unwrap(), None);
-    let pending = store.pending_jobs(&id("a"), None, 0).await.unwrap();
+    let pending = store
+        .pending_jobs(&id("a"), None, 0, u64::MAX)
+        .await
+        .unwrap();
     assert_eq!(pending.jobs, [], "what was not committed is nowhere");
     publish(&store, &one, &[("a", MinionJobState::Offered)]).await;
     publish(&store, &two, &[]).await;

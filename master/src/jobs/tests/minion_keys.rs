@@ -95,7 +95,9 @@ async fn what_was_resolved_before_a_withdrawal_is_stored_as_withdrawn() {
     drop(store);
     let store = place.open();
     assert_eq!(states(&store, &late.jid).await, expected, "after a crash");
-    let pending = store.pending_jobs(&id("a"), None, late.created).await;
+    let pending = store
+        .pending_jobs(&id("a"), None, late.created, u64::MAX)
+        .await;
     assert_eq!(pending.unwrap().jobs, []);
 }
 
@@ -136,7 +138,7 @@ async fn a_key_that_is_written_inherits_nothing_that_was_on_its_way() {
         drop(store);
         let store = copied.open();
         assert!(store.has_key(&id("a"), NEW));
-        let pending = store.pending_jobs(&id("a"), None, resolved).await;
+        let pending = store.pending_jobs(&id("a"), None, resolved, u64::MAX).await;
         assert_eq!(pending.unwrap().jobs, []);
     }
 }

@@ -56,7 +56,9 @@ async fn a_request_that_is_made_again_acts_once() {
     assert_eq!(ask(&first).await, CarriedOut::Now);
     assert_eq!(ask(&second).await, CarriedOut::Before(published));
     assert_eq!(store.job(&second.jid).await.unwrap(), None);
-    let pending = store.pending_jobs(&id("a"), None, first.created).await;
+    let pending = store
+        .pending_jobs(&id("a"), None, first.created, u64::MAX)
+        .await;
     assert_eq!(pending.unwrap().jobs.len(), 1);
 
     assert_eq!(store.logged_reply(request(2)), None);

@@ -149,7 +149,9 @@ async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
         assert!(asked.contains(&runs.jid));
         assert_eq!(of_a(&store, &runs).await, Running);
         assert_eq!(of_a(&store, &offered).await, MayHaveRun);
-        let pending = store.pending_jobs(&id("a"), None, offered.created).await;
+        let pending = store
+            .pending_jobs(&id("a"), None, offered.created, u64::MAX)
+            .await;
         assert_eq!(pending.unwrap().jobs, [], "it is handed to nobody");
         // Once more in the same start: the other one may still run it.
         reconcile(&store, &start(other.start.0[0], None), Known::No).await;
@@ -191,7 +193,9 @@ async fn after_a_loss_of_power_nothing_runs_again_that_was_handed_over() {
     let store = place.open();
     assert_eq!(of_a(&store, &offered).await, MayHaveRun);
     assert_eq!(of_a(&store, &runs).await, LostTrack);
-    let pending = store.pending_jobs(&id("a"), None, queued.created).await;
+    let pending = store
+        .pending_jobs(&id("a"), None, queued.created, u64::MAX)
+        .await;
     let pending: Vec<Job> = pending.unwrap().jobs.into_iter().map(|s| s.job).collect();
     assert_eq!(
         pending,
@@ -333,7 +337,9 @@ async fn a_cancelled_job_is_over_when_the_minion_says_so() {
     let now = [(id("a"), Offered), (id("b"), Cancelled), (id("c"), Offered)];
     assert_eq!(states(&store, &job.jid).await, now, "after a crash");
     for minion in ["a", "b"] {
-        let pending = store.pending_jobs(&id(minion), None, job.created).await;
+        let pending = store
+            .pending_jobs(&id(minion), None, job.created, u64::MAX)
+            .await;
         assert_eq!(pending.unwrap().jobs, []);
     }
     assert!(!store.claim(&id("a"), &job.jid).await.unwrap());

@@ -18,7 +18,9 @@ fn with_secret(job: &mut Job, offers: &[(&str, MinionJobState)]) -> (NewJob, Sec
 }
 
 async fn handed(store: &JobStore, minion: &str) -> Vec<Option<Secrets>> {
-    let page = store.pending_jobs(&id(minion), None, store.now()).await;
+    let page = store
+        .pending_jobs(&id(minion), None, store.now(), u64::MAX)
+        .await;
     let jobs = page.unwrap().jobs.into_iter();
     jobs.map(|signed| signed.secrets).collect()
 }

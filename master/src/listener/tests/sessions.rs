@@ -46,7 +46,10 @@ fn verbs() -> Vec<MinionRequest> {
         }),
         MinionRequest::Declined { jid: jid.clone() },
         MinionRequest::Claim { jid },
-        MinionRequest::PendingJobs { after: None },
+        MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        },
         MinionRequest::FireEvents(MinionEvents {
             start: StartId([1; 16]),
             first: 1,

@@ -46,7 +46,10 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
         }),
         MinionRequest::ReturnPart(_) => MinionRequest::Declined { jid: jid.clone() },
         MinionRequest::Declined { .. } => MinionRequest::Claim { jid: jid.clone() },
-        MinionRequest::Claim { .. } => MinionRequest::PendingJobs { after: None },
+        MinionRequest::Claim { .. } => MinionRequest::PendingJobs {
+            after: None,
+            bytes: u64::MAX,
+        },
         MinionRequest::PendingJobs { .. } => MinionRequest::FireEvents(MinionEvents {
             start: StartId(START),
             first: 1,

@@ -346,7 +346,13 @@ impl Peer {
     }
 
     pub async fn pending(&self) -> Vec<Job> {
-        match self.ask(MinionRequest::PendingJobs { after: None }).await {
+        match self
+            .ask(MinionRequest::PendingJobs {
+                after: None,
+                bytes: u64::MAX,
+            })
+            .await
+        {
             MinionReply::Jobs(page) => page.jobs.into_iter().map(|signed| signed.job).collect(),
             other => panic!("{other:?}"),
         }

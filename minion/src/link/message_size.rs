@@ -1,0 +1,95 @@
+//! How much goes into one message of a row of them, each after the answer to the one before.
+
+use std::time::Duration;
+
+use saline_messages::MAX_PART;
+
+/// The sizes in bytes: the smallest, which is the first, because a heartbeat waits behind it on a link that nothing is
+/// known of; and the largest, where the master takes it.
+const SIZES: (usize, usize) = (8 * 1024, MAX_PART);
+
+/// A message that took longer is followed by a smaller one: whatever waits behind it waits as long.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// A message that took less is followed by one of twice its size.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// A message that took less is followed by one of four times its size.
+const VERY_QUICK: Duration = Duration::from_millis(20);
+
+/// The size of the next message, which follows the speed of the link.
+#[derive(Debug)]
+pub(crate) struct MessageSize {
+    bytes: usize,
+    most: usize,
+}
+
+impl MessageSize {
+    /// Returns the size to begin with, which never grows above `most` bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            bytes: SIZES.0.min(most),
+            most: most.min(SIZES.1),
+        }
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Notes how long a message of this size and its answer took.
+    pub(crate) fn answered_after(&mut self, took: Duration) {
+        let bytes = match took {
+            took if took > SLOW => (self.bytes / 2).max(SIZES.0),
+            took if took < VERY_QUICK => self.bytes * 4,
+            took if took < QUICK => self.bytes * 2,
+            _ => self.bytes,
+        };
+        self.bytes = bytes.min(self.most);
+    }
+
+    /// Notes that no answer came in time. Returns whether a smaller message may get one.
+    pub(crate) fn timed_out(&mut self) -> bool {
+        let before = self.bytes;
+        self.bytes = SIZES.0.min(self.most);
+        self.bytes < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_fit_the_link() {
+        let after = |bytes, milliseconds| {
+            let mut size = MessageSize {
+                bytes,
+                most: SIZES.1,
+            };
+            size.answered_after(Duration::from_millis(milliseconds));
+            size.bytes()
+        };
+        assert_eq!(after(SIZES.0, 10), 4 * SIZES.0);
+        assert_eq!(after(SIZES.0, 20), 2 * SIZES.0);
+        assert_eq!(after(SIZES.1, 10), SIZES.1);
+        assert_eq!(after(SIZES.1 / 2, 10), SIZES.1);
+        assert_eq!(after(SIZES.0, 300), SIZES.0);
+        assert_eq!(after(4 * SIZES.0, 501), 2 * SIZES.0);
+        assert_eq!(after(SIZES.0, 60_000), SIZES.0);
+    }
+
+    #[test]
+    fn no_message_is_larger_than_the_master_takes() {
+        let mut size = MessageSize::new(1_000);
+        size.answered_after(Duration::ZERO);
+        assert_eq!(size.bytes(), 1_000);
+        assert!(!size.timed_out());
+        let mut size = MessageSize::new(20_000);
+        size.answered_after(Duration::ZERO);
+        assert_eq!(size.bytes(), 20_000);
+        assert!(size.timed_out());
+        assert_eq!(size.bytes(), SIZES.0);
+    }
+}
