@@ -105,6 +105,12 @@ pub enum ChannelError {
         /// The fingerprint that the master showed.
         found: String,
     },
+    /// The master's identity is the trusted one, and its Noise key is one that it has replaced.
+    #[error(
+        "the master that answers shows a session key that the master has replaced: somebody may have copied its old \
+         noise.key, or the master was restored from an old copy"
+    )]
+    OldNoiseKey,
 }
 
 impl From<snow::Error> for ChannelError {

@@ -154,10 +154,7 @@ mod tests {
     fn a_masters_key_that_others_could_have_changed_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("master.pub");
-        let keys = MasterKeys {
-            identity: Identity::generate().unwrap().public(),
-            noise: None,
-        };
+        let keys = MasterKeys::identity_alone(Identity::generate().unwrap().public());
         keys.write(&path).unwrap();
         assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
         set_mode(&path, 0o664);

@@ -2,11 +2,12 @@
 //!
 //! `identity.pub` and `master.pub` hold two PEM blocks: the Ed25519 identity and, after the first contact, the
 //! X25519 key that lets a session begin in one round trip. A file that an operator seeded may hold the first block
-//! alone.
+//! alone. A line after the blocks says since when the identity vouches for the X25519 key.
 
 use std::path::Path;
 
-use super::{KeyError, PublicIdentity, key_file, pem};
+use super::noise_key::ISSUED;
+use super::{KeyError, NoiseKey, PublicIdentity, key_file, pem};
 
 const LABEL: &str = "PUBLIC KEY";
 
@@ -20,9 +21,29 @@ pub struct MasterKeys {
     pub identity: PublicIdentity,
     /// The master's Noise key, if it is known.
     pub noise: Option<[u8; 32]>,
+    /// When the identity vouched for it, in nanoseconds since 1970: the latest such time that was seen, 0 if none was.
+    pub issued: u64,
 }
 
 impl MasterKeys {
+    /// Returns the keys of a master with this identity and this Noise key.
+    pub fn of(identity: PublicIdentity, noise: &NoiseKey) -> Self {
+        Self {
+            identity,
+            noise: Some(noise.public()),
+            issued: noise.issued(),
+        }
+    }
+
+    /// Returns the keys of a master of which the identity alone is known.
+    pub fn identity_alone(identity: PublicIdentity) -> Self {
+        Self {
+            identity,
+            noise: None,
+            issued: 0,
+        }
+    }
+
     /// Reads `path`; returns none if there is no such file.
     ///
     /// # Errors
@@ -38,6 +59,7 @@ impl MasterKeys {
         Ok(Some(Self {
             identity,
             noise: pem::decode(LABEL, pem::X25519_PUBLIC_PREFIX, &text),
+            issued: pem::find_number(ISSUED, &text).unwrap_or(0),
         }))
     }
 
@@ -49,6 +71,9 @@ impl MasterKeys {
         let mut text = self.identity.to_pem();
         if let Some(noise) = &self.noise {
             text += &pem::encode(LABEL, pem::X25519_PUBLIC_PREFIX, noise);
+        }
+        if self.issued > 0 {
+            text += &pem::number_line(ISSUED, self.issued);
         }
         if let Some(folder) = path.parent() {
             key_file::create_private_folder(folder)?;
@@ -79,14 +104,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pki/master.pub");
         assert_eq!(MasterKeys::read(&path).unwrap(), None);
-        let mut keys = MasterKeys {
-            identity: Identity::generate().unwrap().public(),
-            noise: Some(NoiseKey::generate().unwrap().public()),
-        };
-        keys.write(&path).unwrap();
-        assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
-        keys.noise = None;
-        keys.write(&path).unwrap();
-        assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
+        let identity = Identity::generate().unwrap().public();
+        for keys in [
+            MasterKeys::of(identity, &NoiseKey::generate().unwrap()),
+            MasterKeys::identity_alone(identity),
+        ] {
+            keys.write(&path).unwrap();
+            assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
+        }
     }
 }

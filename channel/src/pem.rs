@@ -41,6 +41,20 @@ pub(super) fn decode(label: &str, prefix: &[u8], text: &str) -> Option<[u8; 32]>
     decode_private(label, prefix, text).map(|key| *key)
 }
 
+/// Returns a line that gives a number a name, as it may stand between blocks.
+pub(super) fn number_line(name: &str, number: u64) -> String {
+    format!("{name}: {number}\n")
+}
+
+/// Finds the first line that gives a number this name.
+pub(super) fn find_number(name: &str, text: &str) -> Option<u64> {
+    let mut numbers = text.lines().filter_map(|line| {
+        let (found, number) = line.split_once(": ")?;
+        (found == name).then(|| number.trim().parse().ok())?
+    });
+    numbers.next()
+}
+
 /// Decodes a private key, as [`decode`] a public one.
 pub(super) fn decode_private(
     label: &str,

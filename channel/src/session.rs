@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys};
+use super::noise::{FirstContact, InitiatorKeys, MetMaster, Resumption, SplitKeys};
+use super::noise_key::now;
 use super::record::InitiatorRecords;
 use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
@@ -53,7 +54,7 @@ impl Credentials {
             noise: &self.noise,
             certificate,
             versions: self.versions,
-            attempted: attempt_time(),
+            attempted: now(),
         }
     }
 }
@@ -103,12 +104,6 @@ pub async fn establish(
     first_contact(client, credentials, trust, deadline).await
 }
 
-/// Returns the time now in nanoseconds since 1970.
-fn attempt_time() -> u64 {
-    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
 async fn first_contact(
     client: &dyn Client,
     credentials: &Credentials,
@@ -120,12 +115,12 @@ async fn first_contact(
     let first = Header::bare(Kind::First, Class::First);
     let reply = client.request(first.with_body(&body), deadline).await?;
     let (mut header, body) = expect(&reply, Kind::FirstReply)?;
-    let (identity, noise, finish, keys) = contact.finish(body)?;
-    believe(trust, &identity)?;
+    let (met, finish, keys) = contact.finish(body)?;
+    let master = believe(trust, &met)?;
 
     header.kind = Kind::FirstFinish;
     let reply = client.request(header.with_body(&finish), deadline).await?;
-    let session = Session::new(header.session, &keys, identity);
+    let session = Session::new(header.session, &keys, master.identity);
     let expected = Header {
         kind: Kind::Record,
         counter: 0,
@@ -135,10 +130,7 @@ async fn first_contact(
     Ok(Established {
         answer: answer(credentials, &plain)?,
         session,
-        master: MasterKeys {
-            identity,
-            noise: Some(noise),
-        },
+        master,
     })
 }
 
@@ -189,20 +181,33 @@ fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelE
     fits.then_some(answer).ok_or(ChannelError::Mismatch)
 }
 
-fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelError> {
+/// Returns the keys of the master that was met, if it is the trusted one.
+fn believe(trust: &MasterTrust, met: &MetMaster) -> Result<MasterKeys, ChannelError> {
     match trust {
-        MasterTrust::Pinned(known) if known.identity != *found => Err(ChannelError::WrongMaster {
-            expected: known.identity.fingerprint(),
-            found: found.fingerprint(),
-        }),
+        MasterTrust::Pinned(known) if known.identity != met.identity => {
+            return Err(ChannelError::WrongMaster {
+                expected: known.identity.fingerprint(),
+                found: met.identity.fingerprint(),
+            });
+        }
+        MasterTrust::Pinned(known) if met.issued < known.issued => {
+            return Err(ChannelError::OldNoiseKey);
+        }
         MasterTrust::FirstUse {
             finger: Some(finger),
-        } if !found.has_fingerprint(finger) => Err(ChannelError::WrongMaster {
-            expected: finger.clone(),
-            found: found.fingerprint(),
-        }),
-        _ => Ok(()),
+        } if !met.identity.has_fingerprint(finger) => {
+            return Err(ChannelError::WrongMaster {
+                expected: finger.clone(),
+                found: met.identity.fingerprint(),
+            });
+        }
+        _ => {}
     }
+    Ok(MasterKeys {
+        identity: met.identity,
+        noise: Some(met.noise),
+        issued: met.issued,
+    })
 }
 
 /// Splits a reply of `kind` into header and body. Refusals and other kinds become errors.
@@ -353,10 +358,8 @@ mod tests {
             noise: NoiseKey::generate().unwrap(),
             versions: ProtocolVersions::OURS,
         };
-        let master = MasterKeys {
-            identity: Identity::generate().unwrap().public(),
-            noise: Some(NoiseKey::generate().unwrap().public()),
-        };
+        let identity = Identity::generate().unwrap().public();
+        let master = MasterKeys::of(identity, &NoiseKey::generate().unwrap());
         let link = AlwaysBusy {
             after,
             asked: AtomicU64::new(0),

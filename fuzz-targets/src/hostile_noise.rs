@@ -70,7 +70,15 @@ pub(crate) fn vouched_for(
 ) -> Option<Introduction> {
     let mut introduction: Introduction = decode(payload).ok()?;
     let id = introduction.id.as_bytes();
-    let vouched = [b"saline/1 noise key", &[role][..], &noise.public(), id].concat();
+    let issued = introduction.issued.to_be_bytes();
+    let vouched = [
+        b"saline/1 noise key",
+        &[role][..],
+        &noise.public(),
+        &issued,
+        id,
+    ]
+    .concat();
     introduction.identity = identity.public().0;
     introduction.signature = identity.sign(&vouched);
     // What goes round is what is sent.

@@ -144,10 +144,7 @@ pub(crate) fn initiator(bytes: &[u8]) {
     let Some((mode, rest)) = bytes.split_first() else {
         return;
     };
-    let known = MasterKeys {
-        identity: PEERS.master_identity(),
-        noise: Some(PEERS.master_noise.public()),
-    };
+    let known = MasterKeys::of(PEERS.master_identity(), &PEERS.master_noise);
     let first = MasterTrust::FirstUse { finger: None };
     let pinned = MasterTrust::Pinned(known);
     match mode % 6 {

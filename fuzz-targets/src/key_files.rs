@@ -45,6 +45,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let keys = MasterKeys {
         identity: PublicIdentity([7; 32]),
         noise: Some([9; 32]),
+        issued: 1_700_000_000_000_000_000,
     };
     // Both blocks, as a minion pins them.
     let both = keys

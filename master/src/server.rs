@@ -83,10 +83,7 @@ impl Master {
         take_over(cache_dir, state_dir, &["jobs", "backups"])?;
         let identity = Arc::new(Identity::load_or_create(&config.paths.pki_dir)?);
         let noise = NoiseKey::load_or_create(&config.paths.pki_dir)?;
-        let public = MasterKeys {
-            identity: identity.public(),
-            noise: Some(noise.public()),
-        };
+        let public = MasterKeys::of(identity.public(), &noise);
         let public_file = config.paths.pki_dir.join("identity.pub");
         // On a full disk nothing is written that is there already.
         if !MasterKeys::read(&public_file).is_ok_and(|found| found == Some(public)) {

@@ -39,7 +39,10 @@ pub struct Introduction {
     pub id: String,
     /// The Ed25519 public key, 32 bytes.
     pub identity: [u8; 32],
-    /// Ed25519 over the Noise static key, the role and the id.
+    /// When the identity vouched for the Noise key for the first time, in nanoseconds since 1970. Of two Noise keys of one
+    /// master the one with the later time counts, and a minion that has seen it refuses the earlier one.
+    pub issued: u64,
+    /// Ed25519 over the Noise static key, its time of issue, the role and the id.
     pub signature: Vec<u8>,
     /// The protocol versions that the side speaks.
     pub versions: ProtocolVersions,

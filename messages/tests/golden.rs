@@ -136,6 +136,7 @@ fn authentication(lines: &mut String) {
     let introduction = Introduction {
         id: "m1".into(),
         identity: [1; 32],
+        issued: 1_700_000_000_000_000_000,
         signature: vec![2; 2],
         versions: ProtocolVersions {
             lowest: 1,

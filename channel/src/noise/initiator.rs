@@ -43,6 +43,17 @@ impl InitiatorKeys<'_> {
     }
 }
 
+/// A master that has proven at a first contact which keys it holds.
+#[derive(Debug, Clone)]
+pub struct MetMaster {
+    /// The master's identity.
+    pub identity: PublicIdentity,
+    /// The master's Noise key.
+    pub noise: [u8; 32],
+    /// When the identity vouched for it, in nanoseconds since 1970.
+    pub issued: u64,
+}
+
 /// A first contact that waits for the reply.
 pub struct FirstContact<'a> {
     keys: InitiatorKeys<'a>,
@@ -62,26 +73,23 @@ impl<'a> FirstContact<'a> {
         Ok((Self { keys, state }, body))
     }
 
-    /// Reads the body of a `FirstReply`. Returns the master's keys and the body of a `FirstFinish`.
+    /// Reads the body of a `FirstReply`. Returns the master, the body of a `FirstFinish`, and the keys.
     /// The caller decides whether it trusts this master before it sends that.
     ///
     /// # Errors
     /// When the reply was changed on the way, or the master does not hold the identity that it
     /// names.
-    pub fn finish(
-        mut self,
-        reply: &[u8],
-    ) -> Result<(PublicIdentity, [u8; 32], Vec<u8>, SplitKeys), ChannelError> {
+    pub fn finish(mut self, reply: &[u8]) -> Result<(MetMaster, Vec<u8>, SplitKeys), ChannelError> {
         let payload = read(&mut self.state, reply)?;
         let (introduction, noise) = check_introduction(&self.state, MASTER, &payload)?;
         let mine = self.keys.introduce();
         let body = write(&mut self.state, &mine)?;
-        Ok((
-            PublicIdentity(introduction.identity),
+        let master = MetMaster {
+            identity: PublicIdentity(introduction.identity),
             noise,
-            body,
-            split(self.state),
-        ))
+            issued: introduction.issued,
+        };
+        Ok((master, body, split(self.state)))
     }
 }
 

@@ -17,7 +17,7 @@ use saline_messages::{
     Extension, Introduction, ProtocolVersions, Role, SOFTWARE, decode, encode, is_presentable,
 };
 
-pub use initiator::{FirstContact, InitiatorKeys, Resumption};
+pub use initiator::{FirstContact, InitiatorKeys, MetMaster, Resumption};
 pub use responder::{PendingHandshake, Responder, Resuming};
 
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
@@ -53,6 +53,8 @@ pub struct VerifiedPeer {
     pub identity: PublicIdentity,
     /// The Noise key.
     pub noise: [u8; 32],
+    /// When the identity vouched for it, in nanoseconds since 1970.
+    pub issued: u64,
     /// The protocol versions that the peer speaks.
     pub versions: ProtocolVersions,
     /// The version of its software, as it tells it.
@@ -79,10 +81,11 @@ fn builder<'a>(
         .prologue(prologue)?)
 }
 
-fn vouched(role: u8, id: &str, noise: &[u8; 32]) -> Vec<u8> {
+fn vouched(role: u8, id: &str, noise: &[u8; 32], issued: u64) -> Vec<u8> {
     let mut bytes = b"saline/1 noise key".to_vec();
     bytes.push(role);
     bytes.extend(noise);
+    bytes.extend(issued.to_be_bytes());
     bytes.extend(id.as_bytes());
     bytes
 }
@@ -101,7 +104,8 @@ fn introduce(
     encode(&Introduction {
         id: id.to_owned(),
         identity: identity.public().0,
-        signature: identity.sign(&vouched(role, id, &noise.public())),
+        issued: noise.issued(),
+        signature: identity.sign(&vouched(role, id, &noise.public(), noise.issued())),
         versions,
         software: SOFTWARE.to_owned(),
         extensions,
@@ -123,7 +127,7 @@ fn check_introduction(
         .ok_or(ChannelError::NotVouched)?;
     let identity = PublicIdentity(introduction.identity);
     if !identity.verifies(
-        &vouched(role, &introduction.id, &noise),
+        &vouched(role, &introduction.id, &noise, introduction.issued),
         &introduction.signature,
     ) {
         return Err(ChannelError::NotVouched);

@@ -122,6 +122,7 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<VerifiedP
         id: introduction.id,
         identity: PublicIdentity(introduction.identity),
         noise,
+        issued: introduction.issued,
         versions: introduction.versions,
         software: introduction.software,
         attempted: Extension::find_attempt_time(&introduction.extensions),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 struct Ends {
     responder: Responder,
     master_noise: [u8; 32],
+    master_issued: u64,
     identity: Identity,
     noise: NoiseKey,
 }
@@ -14,6 +15,7 @@ fn ends() -> Ends {
     let noise = NoiseKey::generate().unwrap();
     Ends {
         master_noise: noise.public(),
+        master_issued: noise.issued(),
         responder: Responder::new(Arc::new(Identity::generate().unwrap()), noise, None),
         identity: Identity::generate().unwrap(),
         noise: NoiseKey::generate().unwrap(),
@@ -39,10 +41,14 @@ fn first_contact_agrees_keys_and_proves_both() {
     let ends = ends();
     let (contact, first) = FirstContact::begin(ends.keys()).unwrap();
     let (half, reply) = ends.responder.first(&first).unwrap();
-    let (master, noise, finish, mine) = contact.finish(&reply).unwrap();
+    let (met, finish, mine) = contact.finish(&reply).unwrap();
     let (proven, theirs) = half.finish(&finish).unwrap();
-    assert_eq!(master, ends.responder.identity.public());
-    assert_eq!(noise, ends.master_noise);
+    assert_eq!(met.identity, ends.responder.identity.public());
+    assert_eq!(
+        (met.noise, met.issued),
+        (ends.master_noise, ends.master_issued)
+    );
+    assert_eq!(proven.issued, ends.noise.issued());
     assert_eq!(proven.identity, ends.identity.public());
     assert_eq!(
         (proven.role, proven.id.as_str(), proven.noise),
@@ -106,7 +112,8 @@ fn an_identity_that_is_not_held_is_refused() {
     let forged = encode(&Introduction {
         id: "m1".into(),
         identity: ends.identity.public().0,
-        signature: stranger.sign(&vouched(Role::Minion as u8, "m1", &ends.noise.public())),
+        issued: 0,
+        signature: stranger.sign(&vouched(Role::Minion as u8, "m1", &ends.noise.public(), 0)),
         versions: ProtocolVersions::OURS,
         software: String::new(),
         extensions: Vec::new(),

@@ -24,6 +24,8 @@ pub const ATTEMPT_TIME: u16 = 1;
 pub struct Introduction {
     pub id: String,
     pub identity: [u8; 32],
+    /// When the identity vouched for the Noise key, in nanoseconds since 1970.
+    pub issued: u64,
     pub signature: Vec<u8>,
     /// The lowest and the highest protocol version.
     pub versions: (u16, u16),
@@ -41,6 +43,8 @@ pub struct Side {
     pub identity: Identity,
     /// The private half of the Noise key.
     pub noise: [u8; 32],
+    /// When the identity vouched for it.
+    pub issued: u64,
     pub extensions: Vec<(u16, Vec<u8>)>,
 }
 
@@ -50,8 +54,16 @@ pub type Split = ([u8; 32], [u8; 32]);
 /// The other side of a handshake: what it says, and its Noise key.
 pub type Peer = (Introduction, [u8; 32]);
 
-fn vouched(role: u8, noise: &[u8; 32], id: &str) -> Vec<u8> {
-    [b"saline/1 noise key", &[role][..], noise, id.as_bytes()].concat()
+fn vouched(role: u8, noise: &[u8; 32], issued: u64, id: &str) -> Vec<u8> {
+    let issued = issued.to_be_bytes();
+    [
+        b"saline/1 noise key",
+        &[role][..],
+        noise,
+        &issued,
+        id.as_bytes(),
+    ]
+    .concat()
 }
 
 fn prologue(role: u8, certificate: Option<[u8; 32]>) -> Vec<u8> {
@@ -60,10 +72,11 @@ fn prologue(role: u8, certificate: Option<[u8; 32]>) -> Vec<u8> {
 
 impl Side {
     fn introduction(&self) -> Vec<u8> {
-        let vouched = vouched(self.role, &noise_public(&self.noise), self.id);
+        let vouched = vouched(self.role, &noise_public(&self.noise), self.issued, self.id);
         let introduction = Introduction {
             id: self.id.to_owned(),
             identity: self.identity.public(),
+            issued: self.issued,
             signature: self.identity.sign(&vouched),
             versions: (1, 1),
             software: "1.0.0".to_owned(),
@@ -170,7 +183,7 @@ pub fn split(mut state: HandshakeState) -> Split {
 fn prove(state: &HandshakeState, role: u8, payload: &[u8]) -> Peer {
     let introduction: Introduction = postcard::from_bytes(payload).unwrap();
     let noise: [u8; 32] = state.get_remote_static().unwrap().try_into().unwrap();
-    let vouched = vouched(role, &noise, &introduction.id);
+    let vouched = vouched(role, &noise, introduction.issued, &introduction.id);
     assert!(
         verifies(&introduction.identity, &vouched, &introduction.signature),
         "nobody vouches for the Noise key of {introduction:?}"

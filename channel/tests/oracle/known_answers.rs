@@ -109,6 +109,9 @@ fn bytes(name: &str) -> Vec<u8> {
         .collect()
 }
 
+/// When the identity in the recorded resume vouched for its Noise key.
+const ISSUED: u64 = 1_700_000_000_123_456_789;
+
 /// Noise draws a key for each handshake, so this is one that was recorded.
 #[test]
 fn a_recorded_resume_is_understood() {
@@ -119,6 +122,7 @@ fn a_recorded_resume_is_understood() {
         id: "",
         identity: Identity::from_seed(&[3; 32]),
         noise: [5; 32],
+        issued: 0,
         extensions: Vec::new(),
     };
     let ((said, noise), _) = side.answer_resume(Some([6; 32]), &recorded);
@@ -133,4 +137,5 @@ fn a_recorded_resume_is_understood() {
     let proven = responder.resume(&recorded).unwrap().proven;
     assert_eq!((proven.id.as_str(), proven.identity.0), ("m1", peer));
     assert_eq!((proven.noise, proven.attempted.is_some()), (noise, true));
+    assert_eq!((said.issued, proven.issued), (ISSUED, ISSUED));
 }

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use saline_channel::noise::{Responder, SplitKeys};
 use saline_channel::publication::{Body, Content, topic_of};
 use saline_channel::record::ResponderRecords;
-use saline_channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey, establish};
+use saline_channel::{
+    ChannelError, Credentials, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
+};
 use saline_messages::{
     Admission, Class, GroupKeyMaterial, MinionId, ProtocolVersions, Role, SOFTWARE, SessionId,
     Welcome, encode,
@@ -26,6 +28,9 @@ use super::header::{Header, class, kind};
 const CERTIFICATE: Option<[u8; 32]> = Some([6; 32]);
 const SESSION: [u8; 16] = [9; 16];
 
+/// When the oracle's identities vouched for their Noise keys.
+const ISSUED: u64 = 1_700_000_000_123_456_789;
+
 /// The length of the role and of the first message of Noise XX.
 const FIRST: usize = 33;
 
@@ -40,6 +45,7 @@ fn side(role: u8, id: &'static str) -> Side {
         id,
         identity: cipher::Identity::from_seed(&[role + 3; 32]),
         noise: [role + 5; 32],
+        issued: ISSUED,
         extensions: said,
     }
 }
@@ -80,7 +86,7 @@ fn the_channels_master_understands_the_oracle() {
     let minion = side(MINION, "m1");
     let identity = Arc::new(Identity::generate().unwrap());
     let noise = NoiseKey::generate().unwrap();
-    let master_noise = noise.public();
+    let (master_noise, issued) = (noise.public(), noise.issued());
     let responder = Responder::new(Arc::clone(&identity), noise, CERTIFICATE);
 
     let (state, first) = minion.begin_first(CERTIFICATE);
@@ -89,8 +95,10 @@ fn the_channels_master_understands_the_oracle() {
     let ((said, key), body, oracle) = minion.finish_first(state, &reply);
     assert_eq!((said.identity, key), (identity.public().0, master_noise));
     assert_eq!((said.id.as_str(), said.extensions), ("", Vec::new()));
+    assert_eq!(said.issued, issued);
     let (proven, channel) = half_open.finish(&body).unwrap();
     assert_eq!(proven.identity.0, minion.identity.public());
+    assert_eq!(proven.issued, ISSUED);
     assert_eq!(
         (proven.id.as_str(), proven.software.as_str()),
         ("m1", "1.0.0")
@@ -100,6 +108,7 @@ fn the_channels_master_understands_the_oracle() {
     let (mut state, body) = minion.begin_resume(CERTIFICATE, &master_noise);
     let resuming = responder.resume(&body).unwrap();
     assert_eq!(resuming.proven.noise, noise_public(&minion.noise));
+    assert_eq!(resuming.proven.issued, ISSUED);
     assert_eq!(resuming.proven.attempted, Some(1_700_000_000_000_000_000));
     let (reply, channel) = resuming.reply(b"welcome").unwrap();
     assert_eq!(read(&mut state, &reply), b"welcome");
@@ -201,6 +210,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
     let keys = MasterKeys {
         identity: saline_channel::PublicIdentity(master.side.identity.public()),
         noise: Some(noise_public(&master.side.noise)),
+        issued: ISSUED,
     };
     let deadline = Clock.after(Duration::from_secs(60));
     for (trust, handshake) in [
@@ -212,8 +222,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
     ] {
         let made = establish(&master, &credentials, &trust, deadline).await;
         let made = made.unwrap();
-        assert_eq!(made.master.identity, keys.identity);
-        assert_eq!(made.master.noise, keys.noise);
+        assert_eq!(made.master, keys);
         assert!(matches!(made.answer, Admission::Pending));
         let asked: [u8; 3] = [1, 2, 3];
         let answer: [u8; 3] = made
@@ -247,5 +256,37 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
         let mut opener = made.session.opener(&id, &group);
         let opened = opener.open(&topic, &frame).unwrap();
         assert_eq!(opened.content, Content::HeartbeatRequest);
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_noise_key_is_refused() {
+    let credentials = Credentials {
+        role: Role::Minion,
+        id: "m1".to_owned(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    };
+    let deadline = Clock.after(Duration::from_secs(60));
+    for (seen, is_refused) in [(ISSUED - 1, false), (ISSUED, false), (ISSUED + 1, true)] {
+        let master = OracleMaster {
+            side: side(MASTER, ""),
+            welcome: encode(&Admission::<Welcome>::Pending),
+            state: Mutex::default(),
+        };
+        let trust = MasterTrust::Pinned(MasterKeys {
+            identity: saline_channel::PublicIdentity(master.side.identity.public()),
+            noise: None,
+            issued: seen,
+        });
+        let met = establish(&master, &credentials, &trust, deadline).await;
+        if is_refused {
+            assert!(matches!(met, Err(ChannelError::OldNoiseKey)), "{met:?}");
+            let came = &master.state.lock().unwrap().came;
+            assert_eq!(*came, [(kind::FIRST, 0)], "it is told nothing");
+        } else {
+            assert_eq!(met.unwrap().master.issued, ISSUED);
+        }
     }
 }

@@ -71,10 +71,7 @@ impl TestMaster {
         master.behaviour().acts.extend(acts);
         std::fs::create_dir_all(&master.config.paths.cache_dir).unwrap();
         master.write_root_key();
-        let keys = MasterKeys {
-            identity: master.identity.public(),
-            noise: None,
-        };
+        let keys = MasterKeys::identity_alone(master.identity.public());
         keys.write(&master.config.paths.pki_dir.join("identity.pub"))
             .unwrap();
         master

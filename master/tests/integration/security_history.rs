@@ -421,7 +421,7 @@ async fn cve_2025_62349_nobody_on_the_path_lowers_the_version() {
     // Nor at the first contact, where the versions are in the last message.
     let (contact, first) = FirstContact::begin(initiator_keys(&minion, now())).unwrap();
     let (half, reply) = master.first(&first).unwrap();
-    let (_, _, mut finish, _) = contact.finish(&reply).unwrap();
+    let (_, mut finish, _) = contact.finish(&reply).unwrap();
     let last = finish.len() - 20;
     finish[last] ^= 1;
     assert!(half.finish(&finish).is_err());

@@ -86,6 +86,9 @@ impl CallerSession {
             ChannelError::WrongMaster { expected, found } => {
                 CallError::Distrust(trusted.explain_other_key(&expected, &found).0)
             }
+            old @ ChannelError::OldNoiseKey => {
+                CallError::Distrust(trusted.explain_old_noise_key(&old).0)
+            }
             source => CallError::Session {
                 endpoint: endpoint.clone(),
                 source,

@@ -169,6 +169,7 @@ impl Authenticator {
             ChannelError::WrongMaster { expected, found } => {
                 pinned.explain_other_key(&expected, &found).into()
             }
+            old @ ChannelError::OldNoiseKey => pinned.explain_old_noise_key(&old).into(),
             error => HandshakeError::Channel(error),
         })?;
         pinned.pin(&trust, &master);

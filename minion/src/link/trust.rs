@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use saline_channel::{MasterKeys, MasterTrust};
+use saline_channel::{ChannelError, MasterKeys, MasterTrust};
 
 /// The master's pinned keys and the configured fingerprint.
 #[derive(Debug)]
@@ -64,6 +64,16 @@ impl PinnedMaster {
                 "the master's key, fingerprint {finger}, could not be stored: {error}"
             ),
         }
+    }
+
+    /// Explains what to do about the trusted master when it shows a Noise key that it has replaced.
+    pub fn explain_old_noise_key(&self, error: &ChannelError) -> Distrust {
+        Distrust(format!(
+            "{error}. Nothing was sent to it. If the master was really restored from an old copy, remove noise.key in the \
+             master's pki_dir, leave noise.pub there, and restart saline-master; if noise.pub is old too, remove {} and the \
+             minion will trust the master again",
+            self.path.display()
+        ))
     }
 
     /// Explains what to do about a master with another key than the trusted one.

@@ -42,10 +42,7 @@ impl TestListener {
     async fn start(change: impl FnOnce(&mut saline_config::MasterConfig)) -> Self {
         let master = TestMaster::start(change).await;
         let noise = NoiseKey::generate().unwrap();
-        let keys = MasterKeys {
-            identity: master.identity.public(),
-            noise: Some(noise.public()),
-        };
+        let keys = MasterKeys::of(master.identity.public(), &noise);
         let handlers = Arc::new(Handlers::of(&master.state, Clock));
         let listener = |listener, kind| {
             Arc::new(Listener::new(
