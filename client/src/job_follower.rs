@@ -182,7 +182,6 @@ impl JobFollower {
         jid: &Jid,
         timed_out: bool,
     ) -> Result<FollowerState, ClientError> {
-        let before = self.found.len();
         // Returns first: then a return that is stored meanwhile shows as a state.
         loop {
             let request = OperatorRequest::JobReturns {
@@ -202,6 +201,7 @@ impl JobFollower {
                 break;
             }
         }
+        let sought = self.minions.lacking_returns();
         let (mut after, mut silent) = (None, Vec::new());
         let now = self.master.clock().now();
         loop {
@@ -229,9 +229,9 @@ impl JobFollower {
             self.extend_deadline();
         }
         let timed_out = timed_out && !restarted;
-        // A return that was stored while the states were read is found by reading again. If nothing
-        // new was found, reading again at once would not help.
-        if self.minions.lacks_a_return() && self.found.len() > before {
+        // A minion whose return was stored after the returns were read must not be given up: its return is there
+        // now. The returns of those that lacked one before were sought in vain, so reading again would not help them.
+        if self.minions.lacking_returns() > sought {
             return Ok(FollowerState::ReadingStore { timed_out });
         }
         if timed_out {

@@ -363,9 +363,9 @@ impl JobProgress {
         self.counted.waited_for > 0
     }
 
-    /// Whether the store has a return that has not been received.
-    pub(crate) fn lacks_a_return(&self) -> bool {
-        self.counted.lacking > 0
+    /// Returns the number of minions of which the store has a return that has not been received.
+    pub(crate) fn lacking_returns(&self) -> usize {
+        self.counted.lacking
     }
 }
 
@@ -461,9 +461,9 @@ mod tests {
     fn a_stored_return_that_is_not_here_yet_is_waited_for() {
         let mut s = progress(&[("a", Offered)]);
         s.set(&id("a"), Returned);
-        assert!(s.is_waiting() && s.lacks_a_return());
+        assert!(s.is_waiting() && s.lacking_returns() == 1);
         s.returned(&id("a"));
-        assert!(!s.is_waiting() && !s.lacks_a_return());
+        assert!(!s.is_waiting() && s.lacking_returns() == 0);
     }
 
     #[test]

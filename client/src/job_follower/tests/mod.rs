@@ -32,6 +32,16 @@ struct State {
     silent: Vec<MinionId>,
     bus: Option<DeliverySender>,
     asked: usize,
+    /// The minions that return one by one, each between a question for returns and the one for states after it.
+    return_between: Vec<MinionId>,
+}
+
+impl State {
+    fn store(&mut self, minion: &MinionId) {
+        let receipt = 1 + self.returns.len() as u64;
+        self.returns.insert(receipt, minion.clone());
+        self.states.insert(minion.clone(), MinionJobState::Returned);
+    }
 }
 
 #[derive(Debug)]
@@ -66,6 +76,9 @@ impl Master for Table {
                 }))
             }
             OperatorRequest::JobStates { after, .. } => {
+                if let Some(minion) = state.return_between.pop() {
+                    state.store(&minion);
+                }
                 let rest = state
                     .states
                     .iter()
@@ -151,11 +164,7 @@ impl Table {
 
     /// Stores a return; says so on the bus when `loud`.
     fn store(&self, minion: &str, loud: bool) {
-        let mut state = self.lock();
-        let receipt = 1 + state.returns.len() as u64;
-        state.returns.insert(receipt, id(minion));
-        drop(state);
-        self.set(minion, MinionJobState::Returned);
+        self.lock().store(&id(minion));
         if loud {
             self.fire(JobEvent::Returned(id(minion)), returned_data());
         }

@@ -108,3 +108,33 @@ async fn a_return_that_the_store_names_and_never_gives_is_given_up() {
     assert_eq!(told(&mut run).await, ["a return not delivered", "end"]);
     assert!(table.asked() < 5);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_return_that_is_stored_while_the_store_is_read_is_fetched_also_at_the_deadline() {
+    let running = MinionJobState::Running;
+    for timed_out in [false, true] {
+        let table = Table::new(&[("a", running), ("b", running), ("c", running)]);
+        let mut run = table.run(&[]);
+        if timed_out {
+            told(&mut run).await;
+            pass(5).await;
+        }
+        table.lock().return_between = vec![id("a"), id("b"), id("c")];
+        assert_eq!(told(&mut run).await, ["c", "b", "a", "end"]);
+        assert!(table.asked() <= 5);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_return_that_the_store_does_not_give_hides_no_other() {
+    let running = MinionJobState::Running;
+    let table = Table::new(&[("a", MinionJobState::Returned), ("b", running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    pass(5).await;
+    table.lock().return_between = vec![id("b")];
+    assert_eq!(
+        told(&mut run).await,
+        ["b", "a return not delivered", "end"]
+    );
+}
