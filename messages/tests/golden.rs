@@ -212,7 +212,10 @@ fn minion(lines: &mut String) {
     );
     request(lines, "Declined", MinionRequest::Declined { jid: jid() });
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
-    let pending = MinionRequest::PendingJobs { after: Some(jid()) };
+    let pending = MinionRequest::PendingJobs {
+        after: Some(jid()),
+        bytes: 8_192,
+    };
     request(lines, "PendingJobs", pending);
     let events = MinionEvents {
         start: StartId([9; 16]),

@@ -133,8 +133,5 @@ async fn a_return_that_the_store_does_not_give_hides_no_other() {
     told(&mut run).await;
     pass(5).await;
     table.lock().return_between = vec![id("b")];
-    assert_eq!(
-        told(&mut run).await,
-        ["b", "a return not delivered", "end"]
-    );
+    assert_eq!(told(&mut run).await, ["b", "a return not delivered", "end"]);
 }
