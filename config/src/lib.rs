@@ -33,7 +33,7 @@ pub use error::ConfigError;
 pub use load::Loaded;
 pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};
 pub use logging::{LogLevel, Logging, UnknownLevel};
-pub use master::{ListenPorts, MasterConfig};
+pub use master::{JobStoreSize, ListenPorts, MasterConfig};
 pub use minion::MinionConfig;
 pub use paths::Paths;
 pub use reload::ChangedOption;

@@ -46,9 +46,8 @@ pub struct MasterConfig {
     pub timeout: Duration,
     /// `keep_jobs_seconds`: how long jobs and returns are kept; 0 in the file is fifty years. 86,400 s
     pub keep_jobs: Duration,
-    /// `job_store_size`: the size in bytes from which the oldest jobs are removed earlier; 0 in the file is
-    /// none.
-    pub job_store_size: Option<u64>,
+    /// `job_store_size`: the size from which the oldest jobs are removed earlier. A quarter of the disk
+    pub job_store_size: JobStoreSize,
     /// `job_store_cache`: the cache of an open file of the job store for writing, in bytes. 8 MiB
     pub job_store_cache: usize,
     /// `heartbeat_interval`: told to minions. 15 s
@@ -72,7 +71,7 @@ pub struct MasterConfig {
     pub max_minions: usize,
     /// `max_pending_keys`: keys that wait to be accepted. 10,000
     pub max_pending_keys: usize,
-    /// `minion_event_rate`: the events that one minion may fire in a second; none for no bound. 10,000
+    /// `minion_event_rate`: the events that one minion may fire in a second; none for no bound. 100
     pub minion_event_rate: Option<u64>,
     /// `minion_event_bytes`: the bytes of the events that one minion may fire in a second; none for no bound.
     /// 8 MiB
@@ -110,6 +109,17 @@ pub struct MasterConfig {
     pub options: Value,
 }
 
+/// The size from which the job store removes the oldest jobs before their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobStoreSize {
+    /// A quarter of the file system that holds the store.
+    QuarterOfDisk,
+    /// So many bytes.
+    Bytes(u64),
+    /// There is no such size.
+    Unbounded,
+}
+
 impl Default for MasterConfig {
     fn default() -> Self {
         Self {
@@ -124,7 +134,7 @@ impl Default for MasterConfig {
             open_mode: false,
             timeout: Duration::from_secs(5),
             keep_jobs: Duration::from_secs(86_400),
-            job_store_size: None,
+            job_store_size: JobStoreSize::QuarterOfDisk,
             job_store_cache: 8 * 1024 * 1024,
             heartbeat_interval: Duration::from_secs(15),
             job_ttl: Duration::from_secs(60),
@@ -136,7 +146,7 @@ impl Default for MasterConfig {
             max_message_size: 64 * 1024 * 1024,
             max_minions: 0,
             max_pending_keys: 10_000,
-            minion_event_rate: Some(10_000),
+            minion_event_rate: Some(100),
             minion_event_bytes: Some(8 * 1024 * 1024),
             durable_events: Vec::new(),
             durable_events_size: 64 * 1024 * 1024,

@@ -17,7 +17,7 @@ use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
-use crate::jobs::{JobStore, StoreError, StoreSettings};
+use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
@@ -55,7 +55,7 @@ impl Stores {
             folder: config.job_store(),
             secrets_key: config.secrets_key_file(),
             keep: config.keep_jobs,
-            max_bytes: config.job_store_size,
+            max_bytes: store_size::in_bytes(config.job_store_size, &config.job_store()),
             largest_payload: config.max_message_size as u64,
             cache_bytes: config.job_store_cache,
             heartbeat: config.heartbeat_interval,

@@ -19,6 +19,12 @@ pub enum CallerRequest {
     FireEvents(MinionEvents),
 }
 
+/// The longest name of a user or of a function that is stored with a call, in bytes.
+pub const MAX_CALL_NAME: usize = 256;
+
+/// The most that the arguments of a call may come to, packed, in bytes.
+pub const MAX_CALL_ARGUMENTS: usize = 64 * 1024;
+
 /// The return of a function that ran without a job; Salt's `_return` with the jid `req`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerReturn {
@@ -36,6 +42,23 @@ pub struct CallerReturn {
     pub success: bool,
     /// The value that the function returned.
     pub payload: Packed,
+}
+
+impl CallerReturn {
+    /// Whether the master stores this call: the function has a name of letters, digits, `_`, `-` and `.`, neither that name
+    /// nor the user's is above [`MAX_CALL_NAME`], and the arguments are not above [`MAX_CALL_ARGUMENTS`]. The payload
+    /// has no bound here; it is that of every return.
+    pub fn is_within_bounds(&self) -> bool {
+        is_function_name(&self.fun)
+            && self.user.len() <= MAX_CALL_NAME
+            && self.arg.as_packed().as_bytes().len() <= MAX_CALL_ARGUMENTS
+    }
+}
+
+/// Whether this may be the name of a function in a call.
+pub fn is_function_name(text: &str) -> bool {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    (1..=MAX_CALL_NAME).contains(&text.len()) && text.chars().all(is_of_a_name)
 }
 
 /// The reply to a caller's request.
@@ -62,5 +85,43 @@ impl CallerReply {
         Self::Busy {
             after_ms: after_ms(delay),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_data::Value;
+
+    use super::*;
+    use crate::Arguments;
+
+    #[test]
+    fn a_call_has_a_function_with_a_name_and_arguments_of_bounded_size() {
+        let call = |fun: &str, user: usize, arguments: usize| {
+            let called = CallerReturn {
+                request_id: RequestId([1; 16]),
+                fun: fun.to_owned(),
+                arg: Arguments {
+                    positional: vec!["x".repeat(arguments).into()],
+                    named: Vec::new(),
+                }
+                .pack(),
+                user: "u".repeat(user),
+                retcode: 0,
+                success: true,
+                payload: Packed::pack(&Value::Null),
+            };
+            called.is_within_bounds()
+        };
+        let longest = "m.".to_owned() + &"f".repeat(MAX_CALL_NAME - 2);
+        assert!(call("test.ping", 4, 1));
+        assert!(call("disk-free.all_2", MAX_CALL_NAME, 65_000));
+        assert!(call(&longest, 0, 0));
+        assert!(!call(&(longest + "f"), 0, 0));
+        for name in ["", "a b", "test.ping\n", "Überall.ping", "a/../b"] {
+            assert!(!call(name, 4, 1), "{name}");
+        }
+        assert!(!call("test.ping", MAX_CALL_NAME + 1, 1));
+        assert!(!call("test.ping", 4, MAX_CALL_ARGUMENTS));
     }
 }

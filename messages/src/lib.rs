@@ -32,7 +32,9 @@ mod version;
 pub use arguments::{Arguments, PackedArguments};
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
 pub use batch::{Batch, BatchRequest, BatchSize};
-pub use caller::{CallerReply, CallerRequest, CallerReturn};
+pub use caller::{
+    CallerReply, CallerRequest, CallerReturn, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, is_function_name,
+};
 pub use envelope::{
     Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
 };

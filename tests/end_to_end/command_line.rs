@@ -1,6 +1,7 @@
 //! What an operator types and reads: arguments, outputs, files, exit codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use saline_testing::{CommandOutput, Fleet, ended};
@@ -111,6 +112,20 @@ fn outputs_go_into_a_file() {
         std::fs::read_to_string(&path).unwrap(),
         "{\"m1\": true}\nm1: true\n"
     );
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "returns may hold secrets");
+    // What somebody else put in the place of the file decides nothing.
+    let link = fleet.path("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let refused = fleet.saline(&["m1", "test.ping", "--out-file", link.to_str().unwrap()]);
+    assert!(refused.expect(1).stderr.contains("it is a symbolic link"));
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "{\"m1\": true}\nm1: true\n"
+    );
+    fleet
+        .saline(&["m1", "test.ping", "--out-file", "/dev/null"])
+        .expect(0);
     let refused = fleet
         .saline(&["m1", "test.ping", "--out-file", "/nonexistent/x"])
         .expect(1);

@@ -40,7 +40,10 @@ fn a_call_is_printed_and_stored_beside_the_running_minion(transport: &'static st
     // The running minion keeps its session, and its own jobs go on.
     assert_eq!(fleet.minions["m1"].log.count("replaced"), 0);
     fleet.saline(&["m1", "test.ping"]).expect(0);
-    let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
+    let listed = fleet.run(
+        "saline-run",
+        &["jobs.list_jobs", "include_calls=True", "--out", "json"],
+    );
     let jobs: serde_json::Value = serde_json::from_str(&listed.expect(0).stdout).unwrap();
     let called: Vec<_> = jobs
         .as_object()
@@ -68,7 +71,10 @@ fn a_call_that_takes_long_or_returns_much_is_stored(transport: &'static str) {
         said.stderr, "",
         "it says nothing of a master that was not told"
     );
-    let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
+    let listed = fleet.run(
+        "saline-run",
+        &["jobs.list_jobs", "include_calls=True", "--out", "json"],
+    );
     let jobs: serde_json::Value = serde_json::from_str(&listed.expect(0).stdout).unwrap();
     let (jid, _) = jobs
         .as_object()

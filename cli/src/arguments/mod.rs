@@ -66,7 +66,8 @@ pub(crate) struct OutputOptions {
     #[arg(long = "out", alias = "output", value_name = "OUTPUT")]
     out: Option<Format>,
 
-    /// Write the output to this file instead of the standard output.
+    /// Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link
+    /// is not followed, and a file that another user can change is refused.
     #[arg(long = "out-file", alias = "output-file", value_name = "FILE")]
     out_file: Option<PathBuf>,
 
@@ -131,12 +132,22 @@ impl OutputOptions {
                 false => Ok(()),
             };
         };
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .write(true)
-            .append(self.out_file_append)
-            .truncate(!self.out_file_append)
-            .open(path)
+        let mut options = saline_private_files::options();
+        let opened = saline_private_files::open(
+            path,
+            // Nothing is cut off before the file is known to be nobody else's.
+            options
+                .create(true)
+                .write(true)
+                .append(self.out_file_append),
+        );
+        let emptied = opened.and_then(|file| {
+            if !self.out_file_append && file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        });
+        let file = emptied
             .map_err(|error| format!("ERROR: cannot write to {}: {error}", path.display()))?;
         screen.print_to(file);
         Ok(())

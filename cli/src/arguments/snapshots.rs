@@ -346,7 +346,7 @@ fn help_and_version() {
           --subset <NUMBER>             Run on this many of the minions that match and are connected, chosen at random
           --preview-target              Print the minions that the target matches, and publish nothing
           --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
-          --out-file <FILE>             Write the output to this file instead of the standard output
+          --out-file <FILE>             Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link is not followed, and a file that another user can change is refused
           --out-file-append             Append to the file of --out-file; otherwise it is replaced
           --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
           --no-color                    Print no colours, as the environment variable NO_COLOR asks too

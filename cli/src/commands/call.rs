@@ -254,7 +254,7 @@ mod tests {
           -d, --doc                         Print the documentation of the functions or modules that the arguments name, of all without arguments
               --retcode-passthrough         Exit with the retcode of the function instead of 0 or, when it failed, 1
               --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
-              --out-file <FILE>             Write the output to this file instead of the standard output
+              --out-file <FILE>             Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link is not followed, and a file that another user can change is refused
               --out-file-append             Append to the file of --out-file; otherwise it is replaced
               --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
               --no-color                    Print no colours, as the environment variable NO_COLOR asks too

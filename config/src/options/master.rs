@@ -9,7 +9,8 @@ use super::{access_rules, common, nodegroups};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+    ConfigError, JobStoreSize, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths,
+    TransportOptions,
 };
 
 impl MasterConfig {
@@ -212,13 +213,18 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_store_size",
-        unit: "bytes",
-        default: "0",
+        unit: "bytes, 0 for no bound",
+        default: "",
         help: "The size from which the oldest jobs are removed before keep_jobs_seconds; 0 for no \
-               such size.",
+               such size. Not set: a quarter of the file system that holds the store.",
         read: |config, given| {
-            let size: u64 = given.whole(0..=i64::MAX, "bytes, 0 for no bound")?;
-            config.job_store_size = (size > 0).then_some(size);
+            let size =
+                given.optional(|given| given.whole(0..=i64::MAX, "bytes, 0 for no bound"))?;
+            config.job_store_size = match size {
+                None => JobStoreSize::QuarterOfDisk,
+                Some(0) => JobStoreSize::Unbounded,
+                Some(size) => JobStoreSize::Bytes(size),
+            };
             Ok(())
         },
     },
@@ -307,7 +313,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "minion_event_rate",
         unit: "events a second, 0 for no bound",
-        default: "10000",
+        default: "100",
         help: "What one minion may fire in a second; ten seconds of it may come at once. A minion that fires \
                more is asked to wait, and drops what its own queue does not hold.",
         read: |config, given| {

@@ -11,6 +11,9 @@ pub const LOCAL_OPERATOR: &str = "root";
 /// The beginning of the name under which the store has the orders of a user of this machine.
 const LOCAL_USER: &str = "local user ";
 
+/// The beginning of the name under which the store has what `saline-call` ran on a minion's machine.
+const CALLER: &str = "saline-call on ";
+
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
 /// connection. Nothing in a body is authority.
 ///
@@ -64,7 +67,7 @@ impl Principal {
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
             Self::Operator(name) => name.clone(),
             Self::Minion(id) => format!("minion {id}"),
-            Self::Caller(id) => format!("saline-call on {id}"),
+            Self::Caller(id) => format!("{CALLER}{id}"),
         }
     }
 
@@ -93,6 +96,12 @@ impl Principal {
     pub fn is_local_root(&self) -> bool {
         matches!(self, Self::LocalRoot | Self::MasterUser)
     }
+}
+
+/// Whether the store has this owner for a call: what `saline-call` ran on a minion's machine, for which nobody here gave
+/// an order.
+pub(crate) fn is_caller(owner: &str) -> bool {
+    owner.starts_with(CALLER)
 }
 
 /// Returns the origin of what those who give orders do, by the name under which the store has their orders:

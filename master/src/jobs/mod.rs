@@ -33,6 +33,7 @@ mod runs;
 mod search;
 mod secrets;
 mod state_changes;
+pub(crate) mod store_size;
 #[cfg(test)]
 mod tests;
 

@@ -17,9 +17,13 @@ use saline_targeting::Glob;
 
 use super::disk::rows;
 use super::{JobStore, StoreError, jid};
+use crate::authorize::is_caller;
 
 /// The size in bytes of what one search finds, from which it ends.
 const FOUND_BYTES: usize = 32 * 1024 * 1024;
+
+/// The most that the arguments of a job may come to in a list, packed, in bytes.
+const LISTED_ARGUMENTS: usize = 64 * 1024;
 
 /// The columns of a job, in the order in which [`found_job`] reads them.
 const COLUMNS: &str = "jid, fun, tgt, arg, tgt_type, user, operator";
@@ -35,6 +39,9 @@ pub struct JobSearch {
     pub metadata: Vec<(String, Value)>,
     /// Finds only what this one ordered; none for everybody.
     pub owner: Option<String>,
+    /// Finds also what `saline-call` ran on the machines of minions. A minion may store many of these under any function,
+    /// so they do not stand among the jobs that operators ordered unless they are asked for.
+    pub includes_calls: bool,
     /// Finds only jobs that were published at or after this time, in microseconds since 1970.
     pub from: i64,
     /// Finds only jobs that were published at or before this time, in microseconds since 1970.
@@ -52,7 +59,8 @@ pub struct FoundJob {
     pub jid: Jid,
     /// The function, `module.function`; that of a run begins with `runner.`.
     pub fun: String,
-    /// The arguments of the function.
+    /// The arguments of the function. What a search finds has their size in the place of large ones, so that
+    /// a few jobs do not keep the others out of a list.
     pub arg: PackedArguments,
     /// The target expression.
     pub target: String,
@@ -83,6 +91,7 @@ impl JobSearch {
             targets: Vec::new(),
             metadata: Vec::new(),
             owner: None,
+            includes_calls: false,
             from: i64::MIN,
             until: i64::MAX,
             most,
@@ -90,9 +99,10 @@ impl JobSearch {
         }
     }
 
-    /// Whether something that this one ordered is looked for.
+    /// Whether something that has this owner is looked for.
     fn wants_of(&self, owner: &str) -> bool {
-        self.owner.as_deref().is_none_or(|wanted| wanted == owner)
+        (self.includes_calls || !is_caller(owner))
+            && self.owner.as_deref().is_none_or(|wanted| wanted == owner)
     }
 
     fn wants(&self, fun: &str, target: &str) -> bool {
@@ -249,12 +259,22 @@ fn found_job(row: &Row<'_>, metadata: Option<Packed>) -> Result<FoundJob, StoreE
         jid: jid::from_micros(row.get(0)?),
         fun: text(1)?,
         target: text(2)?,
-        arg: PackedArguments::from_packed(Packed::from_bytes(rows::blob(row, 3)?.to_vec())),
+        arg: listed_arguments(rows::blob(row, 3)?),
         target_kind: text(4)?,
         user: text(5)?,
         operator: text(6)?,
         metadata,
     })
+}
+
+/// Returns arguments as they are listed.
+fn listed_arguments(packed: &[u8]) -> PackedArguments {
+    if packed.len() <= LISTED_ARGUMENTS {
+        return PackedArguments::from_packed(Packed::from_bytes(packed.to_vec()));
+    }
+    let size = packed.len();
+    let named = format!("({size} bytes of arguments, which jobs.list_job shows)");
+    PackedArguments::from_packed(Packed::pack(&Value::List(vec![named.into()])))
 }
 
 /// Returns about the size of a job in bytes.

@@ -2,12 +2,14 @@
 //!
 //! What minions returned stays packed: as values it takes many times its size.
 
+use std::collections::BTreeSet;
+
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
 use saline_messages::{Jid, MinionId, MinionJobState, PackedArguments, StoredReturn};
 use saline_protocol::transport::Instant;
 
-use super::error::{no_such_job, too_large};
+use super::error::no_such_job;
 use super::run::Run;
 use super::task::{MAX_RETURN, stored_form};
 use crate::jobs::{FoundJob, StoredRun};
@@ -82,10 +84,12 @@ pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>
 }
 
 /// Returns the returns of a job, the readable ones as they are, by minion. One that cannot be read is replaced
-/// by its bytes and noted, so that it does not hide those of other minions.
+/// by its bytes, and the largest ones by their sizes where all of them are too large for one answer; both are noted. So no
+/// minion hides what the others returned.
 pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, Failure> {
     run.check_job(jid).await?;
-    let (mut all, mut bytes, mut after) = (Vec::new(), 0, 0);
+    let (mut all, mut after) = (Vec::new(), 0);
+    let mut shown = ShownReturns::default();
     loop {
         let page = run.parts.jobs.returns(jid, after, PAGE_BYTES).await?;
         let page = page.ok_or_else(|| no_such_job(jid))?;
@@ -105,14 +109,19 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, F
                 let minion = &stored.minion;
                 run.note(format!("{minion}: the return is shown as bytes: {error}"));
             }
-            bytes += stored.payload.as_bytes().len();
+            shown.add(&stored, all.len());
             all.push(stored);
         }
-        if bytes > MAX_RETURN {
-            return Err(too_large(
-                format_args!("what the minions returned from job {jid}"),
-                "publish the job again in parts, for fewer minions each",
+        for place in shown.leave_out(MAX_RETURN) {
+            let StoredReturn {
+                minion, payload, ..
+            } = &mut all[place];
+            let size = payload.as_bytes().len();
+            run.note(format!(
+                "{minion}: the return of {size} bytes is left out: all of them are too large for one answer; publish the \
+                 job again for this minion"
             ));
+            *payload = Packed::pack(&format!("({size} bytes, left out)").into());
         }
         if !page.more {
             break;
@@ -120,6 +129,35 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, F
     }
     all.sort_by(|a: &StoredReturn, b| a.minion.cmp(&b.minion));
     Ok(all)
+}
+
+/// The sizes of the returns that are shown, by which the largest ones are left out.
+#[derive(Debug, Default)]
+struct ShownReturns {
+    /// The size in bytes and the place of each.
+    sizes: BTreeSet<(usize, usize)>,
+    /// What they come to in bytes.
+    bytes: usize,
+}
+
+impl ShownReturns {
+    fn add(&mut self, stored: &StoredReturn, place: usize) {
+        let size = stored.payload.as_bytes().len();
+        self.bytes += size;
+        self.sizes.insert((size, place));
+    }
+
+    /// Removes the largest ones until the others come to at most so many bytes. Returns their places.
+    fn leave_out(&mut self, most: usize) -> Vec<usize> {
+        let mut places = Vec::new();
+        while self.bytes > most
+            && let Some((size, place)) = self.sizes.pop_last()
+        {
+            self.bytes -= size;
+            places.push(place);
+        }
+        places
+    }
 }
 
 /// Replaces what cannot be read by its bytes, and returns why with it.
@@ -312,6 +350,25 @@ mod tests {
             ..job()
         };
         assert_eq!(operator(&other), Some("ann".into()));
+    }
+
+    #[test]
+    fn the_largest_returns_are_left_out_until_the_others_fit() {
+        let mut shown = ShownReturns::default();
+        for (place, size) in [3, 900, 5, 700, 900].into_iter().enumerate() {
+            let stored = StoredReturn {
+                receipt: 1,
+                minion: MinionId::parse("m1").unwrap(),
+                retcode: 0,
+                success: true,
+                payload: Packed::from_bytes(vec![0; size]),
+            };
+            shown.add(&stored, place);
+        }
+        assert_eq!(shown.leave_out(2_508), [0; 0]);
+        assert_eq!(shown.leave_out(1_000), [4, 1]);
+        assert_eq!(shown.leave_out(8), [3]);
+        assert_eq!(shown.leave_out(8), [0; 0]);
     }
 
     #[test]

@@ -321,6 +321,9 @@ async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
 /// start_time, end_time
 ///     The job was published between these times, in UTC.
 ///
+/// include_calls
+///     `True` lists also what `saline-call` ran on the machines of minions, which are jobs that nobody ordered here.
+///
 /// display_progress
 ///     `True` tells what is being done.
 ///
@@ -339,6 +342,7 @@ async fn list_jobs(
     start_time: Option<SearchTime>,
     end_time: Option<SearchTime>,
     #[default(false)] display_progress: bool,
+    #[default(false)] include_calls: bool,
 ) -> Result<Packed> {
     progress(run, display_progress).await;
     let (now, all) = (
@@ -350,6 +354,7 @@ async fn list_jobs(
         targets: search_target.unwrap_or_default().0,
         metadata: search_metadata.unwrap_or_default(),
         owner: (!run.sees_all()).then(|| run.principal.owner()),
+        includes_calls: include_calls,
         from: start_time.map_or(all.from, |time| time.first_micros(now)),
         until: end_time.map_or(all.until, |time| time.last_micros(now)),
         ..all
@@ -369,7 +374,7 @@ async fn list_jobs(
 }
 
 /// Returns the newest job that passes the filters as `jobs.print_job` does, or False if there is none. `metadata`,
-/// `function` and `target` are filters as in `jobs.list_jobs`.
+/// `function` and `target` are filters, and `include_calls` counts calls too, as in `jobs.list_jobs`.
 ///
 /// CLI Example:
 ///
@@ -384,6 +389,7 @@ async fn last_run(
     function: Option<Globs>,
     target: Option<Globs>,
     #[default(false)] display_progress: bool,
+    #[default(false)] include_calls: bool,
 ) -> Result<Packed> {
     progress(run, display_progress).await;
     let found = run.parts.jobs.search(JobSearch {
@@ -391,6 +397,7 @@ async fn last_run(
         targets: target.unwrap_or_default().0,
         metadata: metadata.unwrap_or_default(),
         owner: (!run.sees_all()).then(|| run.principal.owner()),
+        includes_calls: include_calls,
         ..JobSearch::all(1, master_name())
     });
     let found = found.await?;

@@ -59,11 +59,11 @@ fn signatures_are_those_of_salt() {
     for (fun, expected) in [
         (
             "jobs.list_jobs",
-            "[search_metadata, search_function, search_target, start_time, end_time, display_progress] = [null, null, \
-             null, null, null, false]",
+            "[search_metadata, search_function, search_target, start_time, end_time, display_progress, include_calls] = \
+             [null, null, null, null, null, false, false]",
         ),
         ("jobs.lookup_jid", "[jid, display_progress] = [false]"),
-        // The last one is ours.
+        // The last one is ours, as include_calls is.
         (
             "cache.grains",
             "[tgt, tgt_type, include_unknown] = [*, glob, false]",

@@ -11,13 +11,11 @@ use saline_messages::{
 use saline_targeting::{Target, TargetKind};
 
 use super::minion::{FIRING_DELAY, NO_ROOM, return_report};
+use crate::authorize::Principal;
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{CarriedOut, JobFunction, JobStore, NewJob, StoreError};
-
-/// The longest name of a user that is stored with a call, in bytes.
-const MAX_USER: usize = 256;
 
 /// Carries out the requests of callers, which draw on the account of their minion.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ impl CallerVerbs {
                     Err(error) => CallerReply::Failed(error.to_string()),
                 }
             }
-            CallerRequest::Return(returned) if returned.user.len() > MAX_USER => {
+            CallerRequest::Return(returned) if !returned.is_within_bounds() => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::Return(returned) => match self.store(id, returned).await {
@@ -84,7 +82,7 @@ impl CallerVerbs {
         let mut jid = job.jid.clone();
         let new = NewJob {
             job: sign_job(&self.identity, job),
-            operator: recorded_operator(id),
+            operator: owner(id),
             request: called.request_id,
             minions: vec![(id.clone(), MinionJobState::Running)],
             unknown: Vec::new(),
@@ -131,7 +129,7 @@ impl CallerVerbs {
     /// Whether a stored job is a call on this minion.
     async fn is_of(&self, jid: &Jid, id: &MinionId) -> Result<bool, StoreError> {
         let stored = self.jobs.job(jid).await?;
-        Ok(stored.is_some_and(|stored| stored.operator == recorded_operator(id)))
+        Ok(stored.is_some_and(|stored| stored.operator == owner(id)))
     }
 
     fn log(&self, jid: &Jid, id: &MinionId, call: Option<&JobFunction>) {
@@ -142,7 +140,7 @@ impl CallerVerbs {
     }
 }
 
-/// Returns what the store has in place of an operator: no operator's name has spaces.
-fn recorded_operator(id: &MinionId) -> String {
-    format!("saline-call on {id}")
+/// Returns the owner of what is called on a minion.
+fn owner(id: &MinionId) -> String {
+    Principal::Caller(id.clone()).owner()
 }

@@ -45,6 +45,9 @@ pub(super) enum TellError {
     /// The master did not carry it out.
     #[error("the master did not take the return: {0}")]
     Refused(String),
+    /// The function has a name that no function has.
+    #[error("the master was not told: it stores no call of a function with such a name")]
+    NotStored,
     /// The master was busy for too long.
     #[error("the master did not take the return: it is busy")]
     Busy,
@@ -129,6 +132,9 @@ impl CallerSession {
                 events,
             };
             self.ask(&CallerRequest::FireEvents(events)).await?;
+        }
+        if !returned.is_within_bounds() {
+            return Err(TellError::NotStored);
         }
         self.ask(&CallerRequest::Return(returned)).await
     }

@@ -11,7 +11,9 @@ use saline_data::{Packed, Value};
 use saline_exec::{Launcher, Program};
 use saline_functions::Failure;
 use saline_messages::random::NoRandomness;
-use saline_messages::{Arguments, CallerReturn, Jid, MinionId, RequestId, Secrets, StartId};
+use saline_messages::{
+    Arguments, CallerReturn, Jid, MAX_CALL_ARGUMENTS, MinionId, RequestId, Secrets, StartId,
+};
 use saline_protocol::transport::{Clock, Context, Registry};
 
 use crate::event_queue::EventQueue;
@@ -94,8 +96,7 @@ pub async fn call(
     };
     let delivery_error = match master {
         Some(mut master) if !interrupted => {
-            let returned = call.returned(&outcome)?;
-            let told = master.tell(&host, returned).await;
+            let told = master.tell(&host, call.returned(&outcome)?).await;
             master.leave().await;
             told.err().map(|error| error.to_string())
         }
@@ -187,11 +188,22 @@ impl Call {
         }
     }
 
+    /// Returns what the master stores of the call. Arguments that are too large for that are named, not sent.
     fn returned(&self, outcome: &Outcome) -> Result<CallerReturn, NoRandomness> {
+        let mut arg = self.request.arguments.pack();
+        let size = arg.as_packed().as_bytes().len();
+        if size > MAX_CALL_ARGUMENTS {
+            let named = format!("({size} bytes of arguments, which are not stored)");
+            arg = Arguments {
+                positional: vec![named.into()],
+                named: Vec::new(),
+            }
+            .pack();
+        }
         Ok(CallerReturn {
             request_id: RequestId::random()?,
             fun: self.request.fun.clone(),
-            arg: self.request.arguments.pack(),
+            arg,
             user: self.request.user.clone(),
             retcode: outcome.retcode,
             success: outcome.success(),

@@ -203,12 +203,7 @@ async fn a_search_that_found_as_many_as_it_may_is_cut_only_when_older_ones_match
     // When there is no room for a job any more, no run before it is found.
     let mut large = job(&store);
     large.fun = "test.large".to_owned();
-    let bytes = Value::Bytes(vec![1; 33 << 20]);
-    large.arg = Arguments {
-        positional: vec![bytes],
-        named: Vec::new(),
-    }
-    .pack();
+    large.target = Target::glob("w".repeat(33 << 20));
     publish(&store, &large, &[]).await;
     let search = JobSearch {
         functions: globs(&["test.large", "test.first", "*.up"]),
@@ -251,4 +246,42 @@ async fn a_run_is_stored_and_jids_rise_above_it() {
     assert!(store.next_jid() > run.jid);
     assert_eq!(store.run(&store.next_jid()).await.unwrap(), None);
     assert_eq!(store.metadata(&run.jid).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn calls_are_found_when_they_are_asked_for_and_large_arguments_hide_no_job() {
+    let place = Place::new();
+    let store = place.open();
+    let ping = publish_noted(&store, "test.ping", "*", None).await;
+    let mut large = job(&store);
+    large.arg = Arguments {
+        positional: vec!["x".repeat(33 * 1024 * 1024).into()],
+        named: Vec::new(),
+    }
+    .pack();
+    assert_eq!(
+        store.publish(new(&large, &[])).await.unwrap(),
+        CarriedOut::Now
+    );
+    let called = job(&store);
+    let call = NewJob {
+        operator: "saline-call on m1".to_owned(),
+        ..new(&called, &[])
+    };
+    assert_eq!(store.publish(call).await.unwrap(), CarriedOut::Now);
+    let find = async |search: JobSearch| store.search(search).await.unwrap();
+
+    let ordered = find(all(9)).await;
+    assert_eq!(jids(&ordered), [large.jid.clone(), ping.clone()]);
+    assert!(!ordered.is_cut);
+    let arguments = ordered.jobs[0].arg.unpack().unwrap().positional;
+    assert_eq!(
+        arguments,
+        ["(34603014 bytes of arguments, which jobs.list_job shows)".into()]
+    );
+    let with_calls = JobSearch {
+        includes_calls: true,
+        ..all(9)
+    };
+    assert_eq!(jids(&find(with_calls).await), [called.jid, large.jid, ping]);
 }

@@ -3,8 +3,9 @@
 use saline_channel::{ChannelError, MasterTrust};
 use saline_data::Value;
 use saline_messages::{
-    Admission, CallerReply, CallerRequest, Class, Event, KeyAction, KeyRequest, KeyState,
-    OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, Role,
+    Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Class, Event, KeyAction,
+    KeyRequest, KeyState, MAX_CALL_ARGUMENTS, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
+    RequestId, Role, RunnerCall,
 };
 use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
@@ -105,6 +106,47 @@ async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
         assert!(is_harmless(&reply), "{verb:?}: {reply:?}");
     }
     scene.check("a caller").await;
+}
+
+#[tokio::test]
+async fn a_call_of_what_is_no_function_and_one_with_large_arguments_are_not_stored() {
+    let scene = Scene::new().await;
+    let caller = caller(&scene, &scene.victim).await;
+    let CallerRequest::Return(good) = of_callers().swap_remove(0) else {
+        panic!("the first verb is a return");
+    };
+    let large = Arguments {
+        positional: vec!["x".repeat(MAX_CALL_ARGUMENTS).into()],
+        named: Vec::new(),
+    };
+    for bad in [
+        CallerReturn {
+            fun: "f".repeat(1 << 20),
+            ..good.clone()
+        },
+        CallerReturn {
+            fun: "test.version; rm -rf /".into(),
+            ..good.clone()
+        },
+        CallerReturn {
+            arg: large.pack(),
+            ..good
+        },
+    ] {
+        let reply = ask_caller(&caller, &CallerRequest::Return(bad)).await;
+        assert_eq!(reply.unwrap(), CallerReply::Refused(RefusedVerb::Malformed));
+    }
+    let with_calls = Arguments {
+        positional: Vec::new(),
+        named: vec![("include_calls".to_owned(), Value::Bool(true))],
+    };
+    let call = RunnerCall {
+        arg: with_calls.pack(),
+        ..runner::call("jobs.list_jobs", &[])
+    };
+    let (listed, _) = runner::end(&scene.operator, call).await;
+    let listed = format!("{:?}", listed.value().unwrap());
+    assert!(!listed.contains("saline-call on victim"), "{listed}");
 }
 
 #[tokio::test]
