@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_client::{Client, RunnerSpec};
-use saline_config::{MasterConfig, Paths};
+use saline_config::{JobStoreSize, MasterConfig, Paths};
 use saline_data::{Packed, Value};
 use saline_master::Master;
 use saline_master::clock::MasterClock;
@@ -69,7 +69,7 @@ pub(crate) fn run(wanted: &RunnersArguments, registry: &Registry) -> Result<()> 
     config.ipc_transport = Some("inproc".to_owned());
     // About as much as it takes, so that the files are as many as those of a day.
     let bytes = (wanted.returns as u64).saturating_mul(150).max(1 << 20);
-    config.job_store_size = Some(bytes.saturating_mul(4));
+    config.job_store_size = JobStoreSize::Bytes(bytes.saturating_mul(4));
     let runtime = crate::runtime(2)?;
     runtime.block_on(async {
         let began = Clock.now();

@@ -4,8 +4,8 @@ use saline_channel::{ChannelError, MasterTrust};
 use saline_data::Value;
 use saline_messages::{
     Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Class, Event, KeyAction,
-    KeyRequest, KeyState, MAX_CALL_ARGUMENTS, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
-    RequestId, Role, RunnerCall,
+    KeyRequest, KeyState, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, OperatorReply, OperatorRequest,
+    Refusal, RefusedVerb, RequestId, Role, RunnerCall,
 };
 use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
@@ -121,7 +121,7 @@ async fn a_call_of_what_is_no_function_and_one_with_large_arguments_are_not_stor
     };
     for bad in [
         CallerReturn {
-            fun: "f".repeat(1 << 20),
+            fun: "f".repeat(MAX_CALL_NAME + 1),
             ..good.clone()
         },
         CallerReturn {
