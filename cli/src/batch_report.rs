@@ -46,6 +46,7 @@ mod tests {
         let batch = Batch {
             size: 8,
             wait_ms: 0,
+            timeout_ms: 0,
             failhard: true,
             queues: false,
         };

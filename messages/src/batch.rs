@@ -32,6 +32,8 @@ pub struct BatchRequest {
     pub size: Option<BatchSize>,
     /// How long the slot of a minion that has ended stays free, in milliseconds.
     pub wait_ms: u64,
+    /// How long a minion may have its slot, in milliseconds; 0 for as long as it runs the job.
+    pub timeout_ms: u64,
     /// Whether a failed return ends the batch for the minions whose turn has not come.
     pub failhard: bool,
     /// Without a size, a job that matches at least so many minions becomes a batch; 0 for never, none for
@@ -49,6 +51,8 @@ pub struct Batch {
     pub size: u32,
     /// See [`BatchRequest::wait_ms`].
     pub wait_ms: u64,
+    /// See [`BatchRequest::timeout_ms`].
+    pub timeout_ms: u64,
     /// See [`BatchRequest::failhard`].
     pub failhard: bool,
     /// Whether the job is queued for minions that are away when all others have ended.

@@ -69,6 +69,7 @@ fn batch() -> Batch {
     Batch {
         size: 300,
         wait_ms: 301,
+        timeout_ms: 302,
         failhard: true,
         queues: false,
     }
@@ -362,6 +363,7 @@ fn operator(lines: &mut String) {
         let batch = BatchRequest {
             size: Some(size),
             wait_ms: 300,
+            timeout_ms: 301,
             failhard: true,
             safe_limit: Some(100),
             safe_size: Some(8),

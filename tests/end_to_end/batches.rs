@@ -307,3 +307,22 @@ fn a_batch_goes_on_without_its_command() {
     assert_eq!(wait_for_returns(&fleet, jid, 6), all());
     assert_eq!(ran(&fleet), (6, 1));
 }
+
+#[test]
+fn a_minion_that_does_not_end_holds_the_others_up_until_the_time_out() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2", "m3"]);
+    let (first, go_on) = (fleet.path("first"), fleet.path("go-on"));
+    // Whoever comes first goes on when the others have ended.
+    let command = format!(
+        "mkdir {} 2>/dev/null || exit 0; until test -e {}; do sleep 0.05; done; echo late",
+        first.display(),
+        go_on.display()
+    );
+    let arguments = ["-b", "1", "--batch-timeout", "1", "*", "cmd.run", &command];
+    let jid = publish(&fleet, &arguments);
+    assert_eq!(wait_for_returns(&fleet, &jid, 2).len(), 2);
+    let status = look(&fleet, "batch.status", &jid);
+    assert_eq!(status["batch_timeout"], 1.0, "{status}");
+    std::fs::write(&go_on, "").unwrap();
+    assert_eq!(wait_for_returns(&fleet, &jid, 3).len(), 3);
+}

@@ -25,6 +25,11 @@ pub(crate) struct BatchOptions {
     #[arg(long, value_name = "SECONDS", value_parser = wait)]
     batch_wait: Option<Duration>,
 
+    /// With a batch: a minion that has had its slot for this time (in seconds) gives it up, so that it cannot hold up the
+    /// others. It may go on with the job. Without this option it has the slot until it has ended.
+    #[arg(long, value_name = "SECONDS", value_parser = slot_time)]
+    batch_timeout: Option<Duration>,
+
     /// With a batch: when a minion fails, offer the job to no further one.
     #[arg(long)]
     failhard: bool,
@@ -42,10 +47,13 @@ pub(crate) struct BatchOptions {
 impl BatchOptions {
     /// Returns what the master is asked for.
     pub(crate) fn request(&self) -> BatchRequest {
-        let wait = self.batch_wait.unwrap_or_default();
+        let milliseconds = |time: Option<Duration>| {
+            u64::try_from(time.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+        };
         BatchRequest {
             size: self.size,
-            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            wait_ms: milliseconds(self.batch_wait),
+            timeout_ms: milliseconds(self.batch_timeout),
             failhard: self.failhard,
             safe_limit: self.batch_safe_limit,
             safe_size: self.batch_safe_size,
@@ -58,11 +66,11 @@ impl BatchOptions {
     /// # Errors
     /// One line that says what to write instead.
     pub(crate) fn check(&self, safe_limit: u32) -> Result<(), String> {
-        let guards = self.failhard || self.batch_wait.is_some();
+        let guards = self.failhard || self.batch_wait.is_some() || self.batch_timeout.is_some();
         let safe_limit = self.batch_safe_limit.unwrap_or(safe_limit);
         match guards && self.size.is_none() && safe_limit == 0 {
             true => Err(
-                "--failhard and --batch-wait are for batches: give -b or --batch-safe-limit too"
+                "--failhard, --batch-wait and --batch-timeout are for batches: give -b or --batch-safe-limit too"
                     .to_owned(),
             ),
             false => Ok(()),
@@ -108,6 +116,17 @@ fn wait(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is not a valid time in seconds; write 5 or 0.5"))
 }
 
+/// Reads the seconds of a slot: at least a millisecond, since 0 would be for as long as it takes.
+fn slot_time(text: &str) -> Result<Duration, String> {
+    let time = wait(text)?;
+    match time.as_millis() {
+        0 => Err(format!(
+            "'{text}' leaves a minion no time: write 600, or leave the option out"
+        )),
+        _ => Ok(time),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +143,9 @@ mod tests {
         assert_eq!(wait("0"), Ok(Duration::ZERO));
         for text in ["", "-1", "NaN", "inf", "1s", "1e300"] {
             assert!(wait(text).is_err(), "{text}");
+            assert!(slot_time(text).is_err(), "{text}");
         }
+        assert!(slot_time("0").is_err() && slot_time("0.0001").is_err());
+        assert_eq!(slot_time("0.001"), Ok(Duration::from_millis(1)));
     }
 }

@@ -261,7 +261,7 @@ fn a_target_that_matches_nobody_may_have_been_meant_otherwise() {
 #[test]
 fn what_guards_a_batch_needs_one() {
     let refused = |line: &str, safe_limit| saline(line).check_batch(safe_limit).is_err();
-    for guard in ["--failhard", "--batch-wait 3"] {
+    for guard in ["--failhard", "--batch-wait 3", "--batch-timeout 60"] {
         assert!(refused(&format!("saline * f {guard}"), 0));
         assert!(refused(
             &format!("saline * f {guard} --batch-safe-limit 0"),
@@ -318,6 +318,7 @@ fn help_and_version() {
           --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
           --batch-wait <SECONDS>        With a batch: keep the slot of a minion that has ended free for this time (in seconds)
+          --batch-timeout <SECONDS>     With a batch: a minion that has had its slot for this time (in seconds) gives it up, so that it cannot hold up the others. It may go on with the job. Without this option it has the slot until it has ended
           --failhard                    With a batch: when a minion fails, offer the job to no further one
           --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
           --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size

@@ -28,6 +28,7 @@ pub(super) fn choose(
     Some(Batch {
         size: size.max(1),
         wait_ms: request.wait_ms,
+        timeout_ms: request.timeout_ms,
         failhard: request.failhard,
         queues,
     })

@@ -182,10 +182,11 @@ async fn stop(run: &Run, jid: Jid) -> Result<Value> {
 }
 
 fn settings(batch: &Batch) -> Vec<(&'static str, Value)> {
-    let seconds = batch.wait_ms as f64 / 1_000.0;
+    let seconds = |ms: u64| Value::Float(ms as f64 / 1_000.0);
     vec![
         ("batch", Value::Int(batch.size.into())),
-        ("batch_wait", Value::Float(seconds)),
+        ("batch_wait", seconds(batch.wait_ms)),
+        ("batch_timeout", seconds(batch.timeout_ms)),
         ("failhard", Value::Bool(batch.failhard)),
     ]
 }
@@ -219,6 +220,7 @@ mod tests {
         Batch {
             size: 8,
             wait_ms: 1_500,
+            timeout_ms: 0,
             failhard: true,
             queues: false,
         }
@@ -252,7 +254,7 @@ mod tests {
         entries.extend(numbers(&progress, true));
         assert_eq!(
             shown(&Value::map(entries)),
-            "{batch: 8, batch_wait: 1.5, failhard: true, status: halted, minions: 500, waiting: 480, active: 8, ended: 12}"
+            "{batch: 8, batch_wait: 1.5, batch_timeout: 0, failhard: true, status: halted, minions: 500, waiting: 480, active: 8, ended: 12}"
         );
     }
 
@@ -276,7 +278,7 @@ mod tests {
         let halted = told(&[Returned, Returned, Cancelled], &["m2"]);
         assert_eq!(
             shown(&halted),
-            "{jid: 20261121091409931549, fun: cmd.run, tgt: *, batch: 8, batch_wait: 1.5, failhard: true, \
+            "{jid: 20261121091409931549, fun: cmd.run, tgt: *, batch: 8, batch_wait: 1.5, batch_timeout: 0, failhard: true, \
              status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], grace_seconds_left: null, \
              states: {returned: [m1, m2], cancelled: [m3]}}"
         );

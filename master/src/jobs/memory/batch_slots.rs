@@ -3,7 +3,8 @@
 //!
 //! A minion that is present gets its *turn* when a slot is free: it is told so and takes the slot. It begins only
 //! when it claims the job and still has its turn; until then it can lose the turn, since it cannot have begun.
-//! From the grant on it holds the slot until it has ended, or has been away for the grace time.
+//! From the grant on it holds the slot until it has ended, has been away for the grace time, or has had the slot for the
+//! time-out of the batch.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -47,6 +48,10 @@ struct Member {
     away: Option<MasterTime>,
     /// Whether a claim of it was ever granted, so that it may have begun.
     was_granted: bool,
+    /// When [`BatchSlots::look`] first found it with its slot; none while it has none.
+    holds_since: Option<MasterTime>,
+    /// Whether it had its slot for longer than the batch allows. It gets no other one.
+    is_overdue: bool,
 }
 
 /// How far a minion is in the batch.
@@ -58,7 +63,7 @@ enum MemberState {
     Turn(MasterTime),
     /// The minion's claim was granted, and it has a slot.
     Holding,
-    /// The minion's claim was granted, and it was away for so long that it has no slot.
+    /// The minion's claim was granted, and it was away, or took, for so long that it has no slot.
     Released,
     /// The minion has ended.
     Ended,
@@ -111,6 +116,8 @@ impl BatchSlots {
                 ticket: slots.tickets.1,
                 away: Some(0),
                 was_granted: place == MemberState::Holding,
+                holds_since: None,
+                is_overdue: false,
             });
         }
         slots
@@ -145,7 +152,8 @@ impl BatchSlots {
 
     /// Notes which minions are present. One that has its turn and is away loses it and its slot at once, one that is
     /// present and does not claim the job after the grace time, and lets the others pass. One that holds a slot and
-    /// is away loses the slot after the grace time.
+    /// is away loses the slot after the grace time, and one that holds it for longer than the batch allows loses it for good;
+    /// with `failhard` that counts as a failure.
     pub(crate) fn look(&mut self, now: MasterTime, is_present: impl Fn(usize) -> bool) {
         self.is_looked_at = true;
         for at in 0..self.members.len() {
@@ -176,8 +184,30 @@ impl BatchSlots {
                     self.move_to(at, MemberState::Released);
                     self.rest(now);
                 }
+                (MemberState::Holding, _) => self.end_overdue(at, now),
                 _ => {}
             }
+        }
+    }
+
+    /// Takes the slot of a minion that has had it for longer than the batch allows.
+    fn end_overdue(&mut self, at: usize, now: MasterTime) {
+        let since = *self.members[at].holds_since.get_or_insert(now);
+        let timeout = self.batch.timeout_ms;
+        if timeout == 0 || since.saturating_add(timeout) > now {
+            return;
+        }
+        self.members[at].is_overdue = true;
+        self.move_to(at, MemberState::Released);
+        self.rest(now);
+        self.failed(at);
+    }
+
+    /// Stops the batch if it stops at the first failure, which is this minion's.
+    fn failed(&mut self, at: usize) {
+        if self.batch.failhard && self.stopped.is_none() {
+            self.stop(BatchStop::Halted);
+            self.failed = Some(at);
         }
     }
 
@@ -237,6 +267,8 @@ impl BatchSlots {
                 self.hold(at);
                 true
             }
+            // It could hold up the others once more.
+            Some(MemberState::Released) if self.members[at].is_overdue => true,
             Some(MemberState::Released) => {
                 if self.free_slots(now) > 0 {
                     self.hold(at);
@@ -270,9 +302,8 @@ impl BatchSlots {
                 }
                 let failed =
                     failed || matches!(to, MinionJobState::LostTrack | MinionJobState::MayHaveRun);
-                if failed && self.batch.failhard && self.stopped.is_none() {
-                    self.stop(BatchStop::Halted);
-                    self.failed = Some(at);
+                if failed {
+                    self.failed(at);
                 }
             }
             _ => {}
@@ -280,8 +311,10 @@ impl BatchSlots {
     }
 
     fn hold(&mut self, at: usize) {
-        self.move_to(at, MemberState::Holding);
         self.members[at].was_granted = true;
+        if !self.members[at].is_overdue {
+            self.move_to(at, MemberState::Holding);
+        }
     }
 
     fn rest(&mut self, now: MasterTime) {
@@ -296,6 +329,9 @@ impl BatchSlots {
         let has_slot = |place| matches!(place, MemberState::Turn(_) | MemberState::Holding);
         let member = &mut self.members[at];
         let from = std::mem::replace(&mut member.place, to);
+        if to != MemberState::Holding {
+            member.holds_since = None;
+        }
         if from == MemberState::Waiting {
             self.ready.remove(&(member.ticket, at));
             self.waiting -= 1;

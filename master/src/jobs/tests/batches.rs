@@ -11,6 +11,7 @@ use MinionJobState::{Cancelled, NotConnected, Offered, Queued, Returned, Running
 const ONE: Batch = Batch {
     size: 1,
     wait_ms: 0,
+    timeout_ms: 0,
     failhard: false,
     queues: false,
 };

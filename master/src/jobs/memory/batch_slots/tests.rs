@@ -311,6 +311,7 @@ fn batch() -> impl Strategy<Value = Batch> {
         Batch {
             size,
             wait_ms,
+            timeout_ms: 0,
             failhard,
             queues,
         }
@@ -349,6 +350,7 @@ proptest! {
 const ONE: Batch = Batch {
     size: 1,
     wait_ms: 0,
+    timeout_ms: 0,
     failhard: false,
     queues: false,
 };
@@ -429,6 +431,7 @@ fn a_batch_says_until_when_it_waits_for_those_who_are_gone() {
     let batch = Batch {
         size: 1,
         wait_ms: 0,
+        timeout_ms: 0,
         failhard: false,
         queues: false,
     };
@@ -450,4 +453,54 @@ fn a_batch_says_until_when_it_waits_for_those_who_are_gone() {
     assert_eq!(slots.grace_ends(), Some(1_020 + GRACE));
     assert_eq!(slots.left_behind(1_019 + GRACE), [0; 0]);
     assert_eq!(slots.left_behind(1_020 + GRACE), [1, 2]);
+}
+
+#[test]
+fn a_minion_that_does_not_end_gives_its_slot_up_after_the_time_out_and_for_good() {
+    let batch = Batch {
+        timeout_ms: 500,
+        ..ONE
+    };
+    let mut slots = BatchSlots::new(batch, GRACE, [Waiting; 3].into_iter());
+    let everybody = |_| true;
+    slots.look(1_000, everybody);
+    assert_eq!(slots.advance(1_000), [0]);
+    assert!(slots.claim(0, 1_000));
+    slots.changed(0, Running, false, 1_001);
+    // The time begins when the master first looks, so it is never shorter.
+    slots.look(1_010, everybody);
+    slots.look(1_509, everybody);
+    assert_eq!(slots.advance(1_509), [0; 0]);
+    slots.look(1_510, everybody);
+    assert_eq!(slots.advance(1_510), [1], "the next one has the slot");
+    // It is heard again, and claims again: it takes nobody's slot.
+    slots.changed(0, Running, false, 1_511);
+    assert!(slots.claim(0, 1_512));
+    assert_eq!(slots.counts().active, 1);
+    assert!(slots.claim(1, 1_520));
+    slots.changed(1, Returned, false, 1_530);
+    assert_eq!(slots.advance(1_530), [2]);
+    assert!(slots.claim(2, 1_540));
+    slots.changed(2, Returned, false, 1_550);
+    assert!(slots.is_complete(), "nobody waits for the one that stalls");
+    slots.changed(0, Returned, false, 9_000);
+    assert_eq!(slots.counts().ended, 3);
+    assert_eq!(slots.stopped(), None);
+}
+
+#[test]
+fn a_minion_that_does_not_end_is_a_failure_that_halts() {
+    let batch = Batch {
+        timeout_ms: 500,
+        failhard: true,
+        ..ONE
+    };
+    let mut slots = BatchSlots::new(batch, GRACE, [Waiting; 2].into_iter());
+    slots.look(1_000, |_| true);
+    slots.advance(1_000);
+    assert!(slots.claim(0, 1_000));
+    slots.look(1_000, |_| true);
+    slots.look(1_500, |_| true);
+    assert_eq!(slots.stopped(), Some((BatchStop::Halted, Some(0))));
+    assert_eq!(slots.left_by_stop(), [1]);
 }
