@@ -108,7 +108,8 @@ pub(crate) struct AccountLimits {
     pub(crate) parts: Rate,
     /// Calls that are stored: each is a job and a return on the master's disk for which nobody asked. 10 a second.
     pub(crate) calls: Rate,
-    /// Bytes of those calls. 1 MiB a second.
+    /// Bytes of those calls. 16 MiB at once, and 16 KiB a second, 1.3 GiB a day: they stay on the disk, and no operator
+    /// asked for them.
     pub(crate) call_bytes: Rate,
     /// Jobs that the minion says it runs, at a time: as many as a heartbeat names, so that the master hears of each that
     /// it still runs.
@@ -136,7 +137,10 @@ impl Default for AccountLimits {
             },
             parts: rate(2_000.0),
             calls: rate(10.0),
-            call_bytes: rate(MIB),
+            call_bytes: Rate {
+                per_second: MIB / 64.0,
+                burst: 16.0 * MIB,
+            },
             open_jobs: saline_messages::MAX_RUNNING,
         }
     }

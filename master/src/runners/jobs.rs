@@ -334,6 +334,10 @@ async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
 ///     saline-run jobs.list_jobs search_target='web*' start_time='2026-11-21 09:00' end_time='2026-11-21 10:00'
 ///     saline-run jobs.list_jobs search_metadata='{ticket: 4711}'
 #[function]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are the parameters that an operator names"
+)]
 async fn list_jobs(
     run: &Run,
     search_metadata: Option<Mapping>,

@@ -1,7 +1,7 @@
 //! Callers: programs beside a minion that have its key.
 
 use saline_channel::{ChannelError, MasterTrust};
-use saline_data::Value;
+use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Class, Event, KeyAction,
     KeyRequest, KeyState, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, OperatorReply, OperatorRequest,
@@ -231,4 +231,31 @@ async fn what_a_minions_calls_store_is_bounded() {
         }
     }
     panic!("{stored} were stored");
+}
+
+#[tokio::test]
+async fn the_bytes_that_a_minions_calls_store_are_bounded() {
+    let scene = Scene::new().await;
+    let caller = caller(&scene, &scene.victim).await;
+    // The master admits a connection by a small request.
+    ask_caller(&caller, &of_callers()[1]).await.unwrap();
+    let mut stored = 0;
+    for _ in 0..100 {
+        let Some(CallerRequest::Return(mut returned)) = of_callers().into_iter().next() else {
+            panic!("the first verb of callers");
+        };
+        returned.request_id = RequestId::random().unwrap();
+        returned.payload = Packed::pack(&Value::Bytes(vec![1; 1_000_000]));
+        match ask_caller(&caller, &CallerRequest::Return(returned))
+            .await
+            .unwrap()
+        {
+            CallerReply::Stored(_) => stored += 1,
+            CallerReply::Busy { .. } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    // 16 MiB, the one that exceeds them, and 16 KiB for each second that this takes.
+    assert!((17..40).contains(&stored), "{stored}");
+    scene.check("a caller that stores much").await;
 }
