@@ -46,6 +46,8 @@ pub struct MasterConfig {
     pub timeout: Duration,
     /// `keep_jobs_seconds`: how long jobs and returns are kept; 0 in the file is fifty years. 86,400 s
     pub keep_jobs: Duration,
+    /// `publish_session`: how long a group key, with which jobs for many minions are sealed, is used. 86,400 s
+    pub publish_session: Duration,
     /// `job_store_size`: the size from which the oldest jobs are removed earlier. A quarter of the disk
     pub job_store_size: JobStoreSize,
     /// `job_store_cache`: the cache of an open file of the job store for writing, in bytes. 8 MiB
@@ -134,6 +136,7 @@ impl Default for MasterConfig {
             open_mode: false,
             timeout: Duration::from_secs(5),
             keep_jobs: Duration::from_secs(86_400),
+            publish_session: Duration::from_secs(86_400),
             job_store_size: JobStoreSize::QuarterOfDisk,
             job_store_cache: 8 * 1024 * 1024,
             heartbeat_interval: Duration::from_secs(15),

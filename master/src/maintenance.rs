@@ -14,6 +14,7 @@ use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
 use crate::peers::{EndedConnections, KeyWatch, PresenceReporter};
+use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
@@ -48,6 +49,7 @@ pub struct Maintenance {
     pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
     pub(crate) key_watch: KeyWatch,
+    pub(crate) publisher: MinionPublisher,
 }
 
 impl Maintenance {
@@ -61,7 +63,8 @@ impl Maintenance {
             self.sweeps(),
             self.presence(),
             self.key_watch.run(),
-            self.prunings()
+            self.prunings(),
+            self.rotations()
         );
     }
 
@@ -120,6 +123,22 @@ impl Maintenance {
                     self.presence.gone(&self.sessions.take_cut()).await;
                 }
                 _ = present.tick() => self.presence.present().await,
+            }
+        }
+    }
+
+    /// Begins a new group key when the one before was used for `publish_session`, so that whoever reads it once reads what is
+    /// published of one session alone. Rotations for other reasons do not put this one off.
+    async fn rotations(&self) {
+        let clock = self.clock.clock();
+        let mut timer = clock.interval(MAINTENANCE_INTERVAL);
+        let mut rotated = clock.now();
+        loop {
+            timer.tick().await;
+            let session = self.settings.now().publish_session;
+            if clock.now().duration_since(rotated) >= session {
+                rotated = clock.now();
+                self.publisher.rotate().await;
             }
         }
     }

@@ -411,6 +411,7 @@ impl MasterParts {
             ended_connections: self.ended_connections(),
             keys: self.keys.clone(),
             key_watch,
+            publisher: self.publisher.clone(),
         }
     }
 

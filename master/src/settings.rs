@@ -72,6 +72,8 @@ pub struct SettingsValues {
     pub keep_jobs: u64,
     /// How long a pending key is kept that its minion does not present; none for ever.
     pub pending_key_expiry: Option<Duration>,
+    /// How long a group key is used.
+    pub publish_session: Duration,
     /// The events that one minion may fire in a second.
     pub event_rates: EventRates,
     /// When a job becomes a batch though nobody asked for one.
@@ -102,6 +104,7 @@ impl SettingsValues {
             job_ttl: milliseconds(config.job_ttl),
             keep_jobs: milliseconds(config.keep_jobs),
             pending_key_expiry: config.pending_key_expiry,
+            publish_session: config.publish_session,
             event_rates: EventRates {
                 events: config.minion_event_rate,
                 bytes: config.minion_event_bytes,

@@ -57,6 +57,7 @@ impl Role for MasterConfig {
         "open_mode",
         "operators",
         "pending_key_days",
+        "publish_session",
         "publisher_acl",
         "publisher_acl_blacklist",
         "timeout",
@@ -370,6 +371,18 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         read: |config, given| {
             let days: u64 = given.whole(0..=36_500, "a number of days, 0 for never")?;
             config.pending_key_expiry = (days > 0).then(|| Duration::from_secs(days * 86_400));
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "publish_session",
+        unit: "seconds, from 60",
+        default: "86400",
+        help: "How long the group key is used, with which jobs for more than 64 minions are sealed. Then every connected \
+               minion gets a new one.",
+        read: |config, given| {
+            let seconds: u64 = given.whole(60..=i64::from(u32::MAX), "seconds, from 60")?;
+            config.publish_session = Duration::from_secs(seconds);
             Ok(())
         },
     },

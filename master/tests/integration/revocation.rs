@@ -98,6 +98,25 @@ async fn a_key_that_is_removed_by_hand_ends_its_session_and_rotates() {
 }
 
 #[tokio::test]
+async fn the_group_key_is_replaced_when_its_session_ends() {
+    let session = std::time::Duration::from_millis(1_500);
+    let deployment = Deployment::start_with(|config| {
+        config.auto_accept = true;
+        config.publish_session = session;
+    })
+    .await;
+    let minion = deployment.minion("m1").await;
+    let mut listener = minion.listen().await;
+    let Content::NewEpoch(first) = listener.next().await else {
+        panic!("the first content is a key");
+    };
+    let Content::NewEpoch(second) = listener.next().await else {
+        panic!("the second content is a key");
+    };
+    assert_eq!(second, first + 1);
+}
+
+#[tokio::test]
 async fn a_key_that_is_replaced_by_hand_does_not_inherit_the_jobs() {
     let deployment = Deployment::start(true).await;
     let operator = deployment.operator().await;
