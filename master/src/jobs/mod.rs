@@ -68,7 +68,7 @@ use disk::connection_thread::ConnectionThread;
 use disk::partitions::{Connections, Partitions};
 use disk::schema::{self, Access};
 use disk::writer::{PartitionLimits, Writer};
-use disk::{reserve, return_parts};
+use disk::{damaged, reserve, return_parts};
 use jid::JidSource;
 use job_functions::RecentFunctions;
 use memory::open_jobs::OpenJobs;
@@ -178,17 +178,50 @@ impl JobStore {
     /// When a file cannot be opened, is no store, or was written by a later version.
     pub fn open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
         let folder = settings.folder.clone();
-        let opened = match Self::try_open(settings.clone(), clock.clone()) {
+        let opened = match Self::open_sound(settings.clone(), clock.clone()) {
             Err(StoreError::Full) if reserve::give_up(&folder) => {
                 tracing::warn!(
                     "the disk of the job store is full: it is opened with what was reserved"
                 );
-                return Self::try_open(settings, clock);
+                return Self::open_sound(settings, clock);
             }
             opened => opened?,
         };
         reserve::keep(&folder);
         Ok(opened)
+    }
+
+    /// Opens the store, without one file that is damaged: it is set aside. The newest file is not, since jids and receipts
+    /// go on after what is in it; nor is a second one while the first is there, since a disk that spoils several files
+    /// needs an operator.
+    fn open_sound(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
+        let folder = settings.folder.clone();
+        let error = match Self::try_open(settings.clone(), clock.clone()) {
+            Err(error) if damaged::is_damage(&error) => error,
+            opened => return opened,
+        };
+        let (StoreError::UnreadableFile { path, .. } | StoreError::Open { path, .. }) = &error
+        else {
+            return Err(error);
+        };
+        let partitions = Partitions::list(&folder, schema::JOBS, settings.cache_bytes)?;
+        let older = partitions.all().into_iter().rev().skip(1);
+        let is_older = older
+            .map(|start| partitions.path(start))
+            .any(|older| older == *path);
+        let one_is_aside =
+            damaged::holds_one(&folder).map_err(|error| StoreError::io(&folder, error))?;
+        if !is_older || one_is_aside {
+            return Err(error);
+        }
+        let aside = damaged::set_aside(path).map_err(|error| StoreError::io(path, error))?;
+        tracing::error!(
+            "the file {} of the store is damaged ({error}): it was set aside as {}. The master goes on without the jobs and \
+             returns in it: put a sound copy in its place and start again, or remove it",
+            path.display(),
+            aside.display()
+        );
+        Self::try_open(settings, clock)
     }
 
     fn try_open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {

@@ -15,9 +15,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +26,7 @@ use crate::bounds::Shares;
 use crate::clock::MasterClock;
 use crate::jobs::StoreError;
 use crate::jobs::disk::connection_thread::ConnectionThread;
+use crate::jobs::disk::damaged::{is_damage, set_aside};
 use crate::jobs::disk::partitions::{Connections, Partitions};
 use crate::jobs::disk::schema::Access;
 use crate::jobs::disk::writer::{PartitionLimits, StoreFile, Writer};
@@ -324,35 +322,6 @@ impl EventStore {
         };
         self.change(0, limit).await.unwrap();
     }
-}
-
-/// Whether a file cannot be read because of what is in it.
-fn is_damage(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::Open { .. }
-            | StoreError::NoStore(_)
-            | StoreError::Corrupt { .. }
-            | StoreError::Database(_)
-    )
-}
-
-/// Gives a file and its log other names, and returns that of the file.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let with = |suffix: &str| {
-        let mut name = OsString::from(path);
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    for log in ["-wal", "-shm"] {
-        match fs::rename(with(log), with(&format!(".damaged{log}"))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    let aside = with(".damaged");
-    fs::rename(path, &aside)?;
-    Ok(aside)
 }
 
 impl std::fmt::Debug for EventStore {

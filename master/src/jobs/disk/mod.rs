@@ -2,6 +2,7 @@
 //! such store, the kept events (`events/durable/`) are another.
 
 pub(crate) mod connection_thread;
+pub(crate) mod damaged;
 pub(crate) mod partitions;
 pub(super) mod reserve;
 pub(super) mod return_parts;

@@ -1,5 +1,7 @@
 //! Copies and checks of a store that is in use.
 
+use std::path::Path;
+
 use super::*;
 
 async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
@@ -156,4 +158,70 @@ async fn a_check_counts_what_is_there_and_names_what_is_damaged() {
             format!("{name}: 1 returns have no job"),
         ]
     );
+}
+
+/// Writes other bytes over the middle of a file.
+fn damage(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    for byte in &mut bytes[100..middle] {
+        *byte = 0xa5;
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn one_damaged_old_file_is_set_aside_and_the_newest_or_a_second_one_is_not() {
+    let mut place = Place::new();
+    place.settings.max_bytes = Some(24 << 20);
+    let store = place.open();
+    let mut jobs = Vec::new();
+    // The files are of 1 MiB.
+    while place.files().len() < 4 {
+        let job = job(&store);
+        publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
+        answer(&store, "a", &job.jid, &Value::Bytes(vec![1; 200_000]))
+            .await
+            .unwrap();
+        jobs.push(job.jid);
+    }
+    store.close().await;
+    drop(store);
+    let files = place.files();
+
+    damage(&files[1]);
+    let store = place.open();
+    assert_eq!(place.files().len(), 3, "it is not among them any more");
+    let aside = files[1].with_extension("sqlite.damaged");
+    assert!(aside.exists());
+    let mut found = Vec::new();
+    for jid in &jobs {
+        found.push(store.job(jid).await.unwrap().is_some());
+    }
+    assert!(
+        found[0] && found[found.len() - 1] && found.contains(&false),
+        "{found:?}"
+    );
+    let next = job(&store);
+    assert!(jobs.iter().all(|before| *before < next.jid));
+    publish(&store, &next, &[("a", MinionJobState::Offered)]).await;
+    store.close().await;
+    drop(store);
+
+    let refused = |place: &Place| {
+        let opened = JobStore::open(place.settings.clone(), MasterClock::new(Clock));
+        opened.err().unwrap().to_string()
+    };
+    damage(&files[2]);
+    let said = refused(&place);
+    assert!(said.contains(files[2].to_str().unwrap()), "{said}");
+    assert!(files[2].exists(), "a second one stays");
+    // With the first out of the way it is the second's turn, but never that of the newest.
+    std::fs::remove_file(&aside).unwrap();
+    place.open().close().await;
+    std::fs::remove_file(files[2].with_extension("sqlite.damaged")).unwrap();
+    let newest = place.files().pop().unwrap();
+    damage(&newest);
+    assert!(refused(&place).contains(newest.to_str().unwrap()));
+    assert!(newest.exists());
 }
