@@ -77,6 +77,7 @@ fn batch() -> Batch {
 fn heartbeat() -> Heartbeat {
     Heartbeat {
         running: vec![jid()],
+        waiting: 302,
         epoch: 5,
         begun: 300,
         expiry: ExpiryAck {
@@ -451,6 +452,7 @@ fn operator(lines: &mut String) {
         states: vec![(id(), MinionJobState::Returned)],
         more: true,
         silent: vec![id()],
+        busy: vec![id()],
         clock: 1,
         expires: 2,
         unconfirmed_since: vec![(id(), 3)],

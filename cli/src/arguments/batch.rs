@@ -21,8 +21,8 @@ pub(crate) struct BatchOptions {
     )]
     size: Option<BatchSize>,
 
-    /// With a batch: keep the slot of a minion that has ended free for this time (in seconds).
-    #[arg(long, value_name = "SECONDS", value_parser = wait)]
+    /// With a batch: keep the slot of a minion that has ended free for this time (5, 0.5, 90s, 15m).
+    #[arg(long, value_name = "TIME", value_parser = wait)]
     batch_wait: Option<Duration>,
 
     /// With a batch: when a minion fails, offer the job to no further one.
@@ -100,12 +100,10 @@ fn limit(text: &str) -> Result<u32, String> {
         .map_err(|_| format!("'{text}' is not a valid number of minions, nor 0 for never"))
 }
 
-/// Reads seconds, which may have a fraction.
+/// Reads a time, which may be zero.
 fn wait(text: &str) -> Result<Duration, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("'{text}' is not a valid time in seconds; write 5 or 0.5"))
+    let wait = saline_data::time_span::parse(text);
+    wait.ok_or_else(|| format!("'{text}' is not a time; write 5, 0.5, 90s or 15m"))
 }
 
 #[cfg(test)]
@@ -122,7 +120,7 @@ mod tests {
         }
         assert_eq!(wait("1.5"), Ok(Duration::from_millis(1_500)));
         assert_eq!(wait("0"), Ok(Duration::ZERO));
-        for text in ["", "-1", "NaN", "inf", "1s", "1e300"] {
+        for text in ["", "-1", "NaN", "inf", "1w", "1e300"] {
             assert!(wait(text).is_err(), "{text}");
         }
     }
