@@ -10,6 +10,7 @@ use saline_data::printable::escape_line;
 use saline_messages::{Batch, MasterTime, MinionId};
 
 use crate::absence::{self, LookUp};
+use crate::dates::utc;
 use crate::names::listed;
 use crate::output::{Format, Style, docs, no_return};
 use crate::screen::Screen;
@@ -84,6 +85,12 @@ impl Report {
                 }
                 Ok(())
             }
+            Progress::Busy(minions) => {
+                if !self.options.hide_absent {
+                    screen.note(waiting_for_busy(&minions));
+                }
+                Ok(())
+            }
             // `Progress` is non-exhaustive; other kinds print nothing.
             _ => Ok(()),
         }
@@ -139,6 +146,19 @@ impl Report {
                 "ERROR: {} of {targeted} failed: {}",
                 failed.len(),
                 listed(&failed)
+            ));
+        }
+        // That the job waits for those that are away was ordered, with --ttl.
+        let (queued, absent): (Vec<Absent>, Vec<Absent>) = absent
+            .into_iter()
+            .partition(|absent| absent.absence == Absence::Queued);
+        if !queued.is_empty() {
+            let named: Vec<String> = queued.iter().map(|queued| queued.name.clone()).collect();
+            screen.note(format!(
+                "{} of {targeted} queued until {}: {}",
+                queued.len(),
+                utc(expires),
+                listed(&named)
             ));
         }
         if !absent.is_empty() {
@@ -316,6 +336,15 @@ fn waiting_for_gone(minions: &[MinionId], within: Duration) -> String {
     format!(
         "Waiting up to {} s for minions that are gone and may come back: {}",
         within.as_secs_f64().ceil(),
+        listed(&named)
+    )
+}
+
+/// Returns the line about minions that run so many jobs that this one waits there.
+fn waiting_for_busy(minions: &[MinionId]) -> String {
+    let named: Vec<String> = minions.iter().map(MinionId::to_string).collect();
+    format!(
+        "Waiting for minions that run as many other jobs as process_count_max allows: {}",
         listed(&named)
     )
 }

@@ -202,7 +202,7 @@ impl JobFollower {
             }
         }
         let sought = self.minions.lacking_returns();
-        let (mut after, mut silent) = (None, Vec::new());
+        let (mut after, mut silent, mut busy) = (None, Vec::new(), Vec::new());
         let now = self.master.clock().now();
         loop {
             let request = OperatorRequest::JobStates {
@@ -217,12 +217,14 @@ impl JobFollower {
             self.minions.set_acked_until(&page.unconfirmed_since);
             self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
+            busy.extend(page.busy);
             after = page.states.last().map(|(minion, _)| minion.clone());
             if !page.more || after.is_none() {
                 break;
             }
         }
         self.minions.set_gone(&silent, now);
+        self.minions.set_busy(&busy);
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
         if restarted {
@@ -236,6 +238,9 @@ impl JobFollower {
         }
         if timed_out {
             self.deadline = self.minions.judge(now, self.timeout);
+            let busy = self.minions.take_busy();
+            let told = (!busy.is_empty()).then_some(Progress::Busy(busy));
+            self.found.extend(told);
         }
         Ok(FollowerState::Listening)
     }

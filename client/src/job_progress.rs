@@ -90,6 +90,10 @@ struct MinionProgress {
     given_up: bool,
     /// The minion's turn in a batch has come since minions were given up last.
     is_new: bool,
+    /// The minion runs as many jobs as it may at once, so that this one waits there.
+    is_busy: bool,
+    /// That the minion is busy has been reported.
+    busy_reported: bool,
 }
 
 impl MinionProgress {
@@ -102,6 +106,8 @@ impl MinionProgress {
             absent: false,
             given_up: false,
             is_new: false,
+            is_busy: false,
+            busy_reported: false,
         }
     }
 
@@ -128,6 +134,11 @@ impl MinionProgress {
     /// Whether the minion is waited for and its turn in a batch has not come.
     fn is_awaiting_turn(&self) -> bool {
         self.is_waited_for() && self.state == MinionJobState::Waiting
+    }
+
+    /// Whether the minion has been offered the job and waits there for another one's end.
+    fn is_held_by_others(&self) -> bool {
+        self.is_busy && self.state == MinionJobState::Offered
     }
 
     fn is_lacking(&self) -> bool {
@@ -194,6 +205,25 @@ impl JobProgress {
             progress.gone_since = gone.contains(minion).then_some(since);
         }
         self.count();
+    }
+
+    /// Notes which of the minions that were offered the job run as many others as they may: all others do not.
+    pub(crate) fn set_busy(&mut self, busy: &[MinionId]) {
+        let busy: BTreeSet<&MinionId> = busy.iter().collect();
+        for (minion, progress) in &mut self.minions {
+            progress.is_busy = busy.contains(minion);
+        }
+    }
+
+    /// Takes the minions that are waited for although they have not begun, since they are busy, and have not been
+    /// reported.
+    pub(crate) fn take_busy(&mut self) -> Vec<MinionId> {
+        let is_due = |p: &MinionProgress| p.is_held_by_others() && p.is_waited_for();
+        let due = self.minions.iter_mut().filter(|(_, p)| is_due(p));
+        let due = due.filter_map(|(minion, p)| {
+            (!std::mem::replace(&mut p.busy_reported, true)).then(|| minion.clone())
+        });
+        due.collect()
     }
 
     fn entry(&mut self, minion: &MinionId, state: MinionJobState) -> &mut MinionProgress {
@@ -299,8 +329,8 @@ impl JobProgress {
     }
 
     /// Gives up the minions that show no sign of life, since `timeout` has passed. Still waited for are those that
-    /// run the job and are not gone, or not for so long; those whose turn in a batch has not come, which the master
-    /// settles; and those whose turn has come only now. Returns when to judge again.
+    /// run the job and are not gone, or not for so long; those that hold it while they run others; those whose turn in
+    /// a batch has not come, which the master settles; and those whose turn has come only now. Returns when to judge again.
     pub(crate) fn judge(&mut self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now + timeout;
         for progress in self.minions.values_mut() {
@@ -314,7 +344,7 @@ impl JobProgress {
                     }
                     until <= now
                 }),
-                MinionJobState::Offered => !is_new,
+                MinionJobState::Offered => !is_new && !progress.is_busy,
                 _ => true,
             };
             progress.given_up = progress.is_open() && gives_up;
@@ -417,6 +447,24 @@ mod tests {
         let absent: Vec<_> = s.take_given_up().into_iter().map(|a| a.absence).collect();
         assert_eq!(absent, [Absence::Offered, Absence::NoResponse]);
         assert!(s.returned(&id("a")), "a late return is told all the same");
+    }
+
+    #[test]
+    fn a_minion_that_runs_others_is_waited_for_and_told_of_once() {
+        let mut s = progress(&[("a", Offered), ("b", Offered), ("c", Running)]);
+        let now = Clock.now();
+        for told in [&["a", "c"][..1], &[]] {
+            s.set_busy(&[id("a"), id("c")]);
+            s.judge(now, TIMEOUT);
+            let busy: Vec<_> = s.take_busy().iter().map(MinionId::to_string).collect();
+            assert_eq!(busy, told);
+        }
+        let waited_for: Vec<_> = s.waited_for().map(|(m, _)| m.to_string()).collect();
+        assert_eq!(waited_for, ["a", "c"], "b has shown no sign of life");
+        // Its connection ends: the master names it no more.
+        s.set_busy(&[]);
+        s.judge(now, TIMEOUT);
+        assert_eq!(s.waited_for().count(), 1);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub enum Progress {
         /// heartbeats.
         in_turns: bool,
     },
+    /// These minions run as many jobs as they may at once. Each begins the job when another one has ended there, and is
+    /// waited for.
+    Busy(Vec<MinionId>),
 }
 
 /// The return of a minion.

@@ -3,6 +3,7 @@
 //! - [`Value`] is what YAML, JSON and Salt's functions know, and [`Packed`] its form on the wire and in the store.
 //! - [`yaml`] reads and writes YAML as Salt does, [`json`] writes JSON, [`python`] writes texts and numbers as
 //!   Python does.
+//! - [`time_span`] reads and writes spans of time as operators do, such as `15m`.
 //! - [`printable`] escapes the characters of a peer's text that a terminal or a log must not get.
 
 #[cfg(any(test, feature = "arbitrary"))]
@@ -11,6 +12,7 @@ pub mod json;
 mod packed;
 pub mod printable;
 pub mod python;
+pub mod time_span;
 mod value;
 pub mod yaml;
 

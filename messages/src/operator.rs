@@ -221,6 +221,8 @@ pub struct StatesPage {
     /// The minions in an open state, other than queued, that are gone: their connection has ended, or they have been
     /// silent for two heartbeats.
     pub silent: Vec<MinionId>,
+    /// The minions in the state `Offered` that are present and run as many jobs as they may at once: the job waits there.
+    pub busy: Vec<MinionId>,
     /// The master's clock.
     pub clock: MasterTime,
     /// The time until which minions may begin.

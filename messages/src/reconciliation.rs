@@ -19,6 +19,8 @@ pub const MAX_PREDECESSORS: usize = 16;
 pub struct Heartbeat {
     /// The jobs that the minion runs now, at most [`MAX_RUNNING`].
     pub running: Vec<Jid>,
+    /// The number of jobs that wait on the minion for one of those to end, since it runs no more at once.
+    pub waiting: u32,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
     /// The number of jobs that the minion has begun since its spool was made. A number below an earlier one

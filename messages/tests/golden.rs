@@ -78,6 +78,7 @@ fn batch() -> Batch {
 fn heartbeat() -> Heartbeat {
     Heartbeat {
         running: vec![jid()],
+        waiting: 302,
         epoch: 5,
         begun: 300,
         expiry: ExpiryAck {
@@ -453,6 +454,7 @@ fn operator(lines: &mut String) {
         states: vec![(id(), MinionJobState::Returned)],
         more: true,
         silent: vec![id()],
+        busy: vec![id()],
         clock: 1,
         expires: 2,
         unconfirmed_since: vec![(id(), 3)],

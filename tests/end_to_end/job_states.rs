@@ -133,12 +133,24 @@ fn a_job_with_a_time_to_live_waits_for_a_minion_that_is_away() {
     let began = Instant::now();
     let said = fleet
         .saline(&["*", "test.echo", "late", "--ttl", "1h"])
-        .expect(1);
+        .expect(0);
     assert!(said.stdout.contains("[Queued]"), "{}", said.stdout);
+    assert!(
+        said.stderr.contains("1 of 2 queued until "),
+        "{}",
+        said.stderr
+    );
     assert!(said.stdout.contains("m2"), "{}", said.stdout);
     assert!(
         began.elapsed() < Duration::from_secs(4),
         "nobody waits for it"
+    );
+    let said = fleet.saline(&["*", "test.ping", "--ttl", "5d"]).expect(1);
+    assert!(
+        said.stderr
+            .contains("no job can wait for minions for 5d (--ttl), since the master keeps jobs for 1d (keep_jobs_seconds)"),
+        "{}",
+        said.stderr
     );
     let jid = begin(&fleet, &["m1", "test.echo", "cancelled", "--ttl", "1h"]);
     let cancelled = fleet.run("saline-run", &["jobs.cancel", &jid, "--out", "json"]);
@@ -179,4 +191,22 @@ fn a_copy_of_a_minion_is_told_and_loses_nothing_of_the_first() {
     second.kill();
     // The job of the first one was not lost by what the second one does not know.
     wait_for(&fleet, &jid, "\"m1\": true");
+}
+
+#[test]
+fn a_minion_that_runs_as_many_jobs_as_it_may_is_waited_for() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    fleet.start_master();
+    fleet.start_minion_with("m1", "process_count_max: 2\n");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    for _ in 0..2 {
+        begin(&fleet, &["m1", "test.sleep", "4"]);
+    }
+    fleet.minions["m1"].log.wait_for("running test.sleep", 2);
+    let said = fleet.saline(&["m1", "test.ping", "-t", "1"]).expect(0);
+    assert_eq!(said.stdout, "m1:\n    True\n");
+    assert_eq!(
+        said.stderr,
+        "Waiting for minions that run as many other jobs as process_count_max allows: m1\n"
+    );
 }

@@ -26,6 +26,7 @@ mod memory;
 mod moving;
 mod presence;
 mod private_files;
+mod returns_at_the_timeout;
 mod runners;
 mod saline_call;
 mod salt_samples;

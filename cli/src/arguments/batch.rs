@@ -21,13 +21,13 @@ pub(crate) struct BatchOptions {
     )]
     size: Option<BatchSize>,
 
-    /// With a batch: keep the slot of a minion that has ended free for this time (in seconds).
-    #[arg(long, value_name = "SECONDS", value_parser = wait)]
+    /// With a batch: keep the slot of a minion that has ended free for this time (5, 0.5, 90s, 15m).
+    #[arg(long, value_name = "TIME", value_parser = wait)]
     batch_wait: Option<Duration>,
 
-    /// With a batch: a minion that has had its slot for this time (in seconds) gives it up, so that it cannot hold up the
+    /// With a batch: a minion that has had its slot for this time (600, 15m) gives it up, so that it cannot hold up the
     /// others. It may go on with the job. Without this option it has the slot until it has ended.
-    #[arg(long, value_name = "SECONDS", value_parser = slot_time)]
+    #[arg(long, value_name = "TIME", value_parser = slot_time)]
     batch_timeout: Option<Duration>,
 
     /// With a batch: when a minion fails, offer the job to no further one.
@@ -108,15 +108,13 @@ fn limit(text: &str) -> Result<u32, String> {
         .map_err(|_| format!("'{text}' is not a valid number of minions, nor 0 for never"))
 }
 
-/// Reads seconds, which may have a fraction.
+/// Reads a time, which may be zero.
 fn wait(text: &str) -> Result<Duration, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("'{text}' is not a valid time in seconds; write 5 or 0.5"))
+    let wait = saline_data::time_span::parse(text);
+    wait.ok_or_else(|| format!("'{text}' is not a time; write 5, 0.5, 90s or 15m"))
 }
 
-/// Reads the seconds of a slot: at least a millisecond, since 0 would be for as long as it takes.
+/// Reads the time of a slot: at least a millisecond, since 0 would be for as long as it takes.
 fn slot_time(text: &str) -> Result<Duration, String> {
     let time = wait(text)?;
     match time.as_millis() {
@@ -141,7 +139,7 @@ mod tests {
         }
         assert_eq!(wait("1.5"), Ok(Duration::from_millis(1_500)));
         assert_eq!(wait("0"), Ok(Duration::ZERO));
-        for text in ["", "-1", "NaN", "inf", "1s", "1e300"] {
+        for text in ["", "-1", "NaN", "inf", "1w", "1e300"] {
             assert!(wait(text).is_err(), "{text}");
             assert!(slot_time(text).is_err(), "{text}");
         }

@@ -16,6 +16,7 @@ mod snapshots;
 mod target;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use saline_config::LogLevel;
@@ -57,6 +58,14 @@ pub(crate) struct CommonOptions {
 
     #[command(flatten)]
     pub(crate) process: ProcessOptions,
+}
+
+/// Reads a time above zero.
+fn time_span(text: &str) -> Result<Duration, String> {
+    let span = saline_data::time_span::parse(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| {
+        format!("'{text}' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d")
+    })
 }
 
 /// The options about printing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read, time_span};
 
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
@@ -32,10 +32,11 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 
-    /// How long the function may take (in seconds); the master ends it then. Default: 60, and a day for
+    /// How long the function may take (60, 90s, 15m); the master ends it then. Default: 60 seconds, and a day for
     /// store.*.
-    #[arg(short = 't', long, value_name = "TIMEOUT", value_parser = timeout)]
-    timeout: Option<u64>,
+    #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
+        value_parser = time_span)]
+    pub(crate) timeout: Option<Duration>,
 
     /// Begin the function, print its jid and do not wait for it: the master stores what it returns.
     #[arg(long = "async")]
@@ -86,14 +87,4 @@ impl RunArguments {
         let first = if self.doc { 0 } else { 1 };
         self.words.get(first..).unwrap_or_default()
     }
-
-    /// Returns how long the function may take.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.timeout.map(Duration::from_secs)
-    }
-}
-
-fn timeout(text: &str) -> Result<u64, String> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
-    seconds.ok_or_else(|| format!("'{text}' is not a whole number of seconds above 0, such as 60"))
 }

@@ -15,6 +15,7 @@ use super::batch::BatchOptions;
 use super::secret::SecretOptions;
 use super::{
     AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
+    time_span,
 };
 use crate::output::Format;
 
@@ -43,15 +44,15 @@ pub(crate) struct SalineArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 
-    /// How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in
-    /// seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
-    #[arg(short = 't', long, value_name = "TIMEOUT", allow_negative_numbers = true,
-        value_parser = seconds)]
-    timeout: Option<i64>,
+    /// How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
+    /// 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
+    #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
+        value_parser = time_span)]
+    pub(crate) timeout: Option<Duration>,
 
-    /// Offer the job for TIME (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also to minions that are
+    /// Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are
     /// offline now. Without it: to connected minions, for the configuration's job_ttl.
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub(crate) ttl: Option<Duration>,
 
     /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
@@ -227,12 +228,6 @@ impl SalineArguments {
     pub(crate) fn wants_documentation(&self, format: Format) -> bool {
         self.doc || (self.function() == DOC && !format.is_for_programs())
     }
-
-    /// Returns the given timeout. As in Salt, zero and below mean the configured one.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        let seconds = u64::try_from(self.timeout?).ok()?;
-        (seconds > 0).then(|| Duration::from_secs(seconds))
-    }
 }
 
 /// The metadata of a job.
@@ -253,35 +248,12 @@ fn metadata(text: &str) -> Result<Metadata, String> {
     }
 }
 
-/// Reads a span of time: a number of seconds, or a number with the unit s, m, h or d.
-fn span(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.char_indices().last() {
-        Some((at, 's')) => (&text[..at], 1),
-        Some((at, 'm')) => (&text[..at], 60),
-        Some((at, 'h')) => (&text[..at], 3_600),
-        Some((at, 'd')) => (&text[..at], 86_400),
-        _ => (text, 1),
-    };
-    let seconds: Option<u64> = number.parse().ok();
-    match seconds.and_then(|number: u64| number.checked_mul(unit)) {
-        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!(
-            "'{text}' is not a valid duration; write 90, 90s, 15m, 1h or 2d"
-        )),
-    }
-}
-
 fn jid(text: &str) -> Result<Jid, String> {
     Jid::parse(text).map_err(|_| {
         format!(
             "'{text}' is not a valid jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits"
         )
     })
-}
-
-fn seconds(text: &str) -> Result<i64, String> {
-    text.parse()
-        .map_err(|_| format!("'{text}' is not a whole number of seconds, such as 5"))
 }
 
 #[cfg(test)]
@@ -302,26 +274,5 @@ mod tests {
         }
         let long = format!("{{x: {}}}", "y".repeat(MAX_METADATA));
         assert!(read(&long).unwrap_err().starts_with("the metadata take "));
-    }
-
-    #[test]
-    fn spans_of_time() {
-        let read = |text| span(text).map(|span| span.as_secs());
-        assert_eq!(
-            ["90", "90s", "15m", "1h", "2d"].map(read),
-            [Ok(90), Ok(90), Ok(900), Ok(3_600), Ok(172_800)]
-        );
-        for text in [
-            "",
-            "h",
-            "0",
-            "-1",
-            "1w",
-            "1.5h",
-            "99999999999999999999d",
-            "1é",
-        ] {
-            assert!(read(text).is_err(), "{text}");
-        }
     }
 }

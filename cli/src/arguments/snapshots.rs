@@ -44,7 +44,7 @@ fn options_stand_anywhere() {
     assert_eq!(read.target().kind, TargetKind::Glob);
     assert_eq!(read.function(), "test.arg");
     assert_eq!(read.arguments(), ["a", "b=1"]);
-    assert_eq!(read.timeout(), Some(Duration::from_secs(3)));
+    assert_eq!(read.timeout, Some(Duration::from_secs(3)));
     assert!(read.verbose && read.static_ && !read.async_);
     assert_eq!(read.output.format(), Format::Json);
     assert_eq!(read.common.config_dir.to_str(), Some("/x"));
@@ -65,9 +65,9 @@ fn negative_numbers_and_what_follows_two_dashes_are_arguments() {
 
 #[test]
 fn the_last_of_an_option_counts_and_long_ones_may_be_cut() {
-    let read = saline("saline * test.ping --out json --output raw -t 1 -t 0 --verb");
+    let read = saline("saline * test.ping --out json --output raw -t 1 -t 0.5 --verb");
     assert_eq!(read.output.format(), Format::Raw);
-    assert_eq!(read.timeout(), None);
+    assert_eq!(read.timeout, Some(Duration::from_millis(500)));
     assert!(read.verbose);
 }
 
@@ -201,8 +201,10 @@ fn bad_options_are_refused_in_two_lines() {
         "saline * test.ping -t",
         "saline * test.ping -v=3",
         "saline * test.ping --ttl 1w",
+        "saline * test.ping -t -1",
+        "saline * test.ping -t 0",
         "saline * test.ping -b 0",
-        "saline * test.ping -b 1 --batch-wait 1s",
+        "saline * test.ping -b 1 --batch-wait 1w",
         "saline * test.ping --batch-safe-limit many",
         "saline * test.ping --batch-safe-size 0",
         "saline * test.ping --subset x",
@@ -221,12 +223,14 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: ambiguous option: --ver (--verbose, --version, --versions-report?)
     saline: error: ambiguous option: --batch-s (--batch-safe-limit, --batch-safe-size, --batch-size?)
     saline: error: no such option: --return (Salt has it, Saline does not)
-    saline: error: option --timeout: 'soon' is not a whole number of seconds, such as 5
+    saline: error: option --timeout: 'soon' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d
     saline: error: --timeout option requires 1 argument
     saline: error: no such option: -=
-    saline: error: option --ttl: '1w' is not a valid duration; write 90, 90s, 15m, 1h or 2d
+    saline: error: option --ttl: '1w' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d
+    saline: error: option --timeout: '-1' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d
+    saline: error: option --timeout: '0' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d
     saline: error: option --batch-size: '0' is not a valid size of a batch; write a number such as 10, or 1% to 100%
-    saline: error: option --batch-wait: '1s' is not a valid time in seconds; write 5 or 0.5
+    saline: error: option --batch-wait: '1w' is not a time; write 5, 0.5, 90s or 15m
     saline: error: option --batch-safe-limit: 'many' is not a valid number of minions, nor 0 for never
     saline: error: option --batch-safe-size: '0' is not a number of minions, 1 or more
     saline: error: option --subset: 'x' is not a number of minions, 1 or more
@@ -312,13 +316,13 @@ fn help_and_version() {
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
       -u, --user <USER>                 Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
-      -t, --timeout <TIMEOUT>           How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
-          --ttl <TIME>                  Offer the job for TIME (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
+      -t, --timeout <TIME>              How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
+          --ttl <TIME>                  Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
           --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
-          --batch-wait <SECONDS>        With a batch: keep the slot of a minion that has ended free for this time (in seconds)
-          --batch-timeout <SECONDS>     With a batch: a minion that has had its slot for this time (in seconds) gives it up, so that it cannot hold up the others. It may go on with the job. Without this option it has the slot until it has ended
+          --batch-wait <TIME>           With a batch: keep the slot of a minion that has ended free for this time (5, 0.5, 90s, 15m)
+          --batch-timeout <TIME>        With a batch: a minion that has had its slot for this time (600, 15m) gives it up, so that it cannot hold up the others. It may go on with the job. Without this option it has the slot until it has ended
           --failhard                    With a batch: when a minion fails, offer the job to no further one
           --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
           --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size

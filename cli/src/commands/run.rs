@@ -87,7 +87,7 @@ async fn carry_out(
     let spec = RunnerSpec::new(arguments.function())
         .with_arguments(words)
         .asked_by(user)
-        .with_timeout(arguments.timeout());
+        .with_timeout(arguments.timeout);
     let (states, run) = match (states, client.runner(spec)) {
         (Ok(states), Ok(run)) => (states, run),
         (Err(error), _) | (_, Err(error)) => return Ok(failed(screen, &error)),

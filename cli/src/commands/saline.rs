@@ -159,7 +159,7 @@ async fn publish(
         .with_arguments(arg)
         .with_secrets(secrets)
         .asked_by(user.clone())
-        .with_timeout(arguments.timeout())
+        .with_timeout(arguments.timeout)
         .with_ttl(arguments.ttl)
         .kept_private(arguments.private)
         .with_subset(arguments.targeting.subset)

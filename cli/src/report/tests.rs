@@ -538,3 +538,73 @@ fn minions_that_are_gone_are_named_while_they_are_waited_for() {
     };
     assert!(!printed(hidden, &told).contains("Waiting"));
 }
+
+#[test]
+fn a_job_that_is_queued_as_ordered_is_no_failure() {
+    let queued = [
+        absent("web1", Absence::Queued),
+        absent("web3", Absence::Queued),
+    ];
+    let and_returned = [&queued[..], &[returned("web2", 0, true)]].concat();
+    let and_failed = [&queued[..], &[returned("web2", 3, "no")]].concat();
+    let and_absent = [&queued[..], &[absent("web2", Absence::Offered)]].concat();
+    let all = [&queued[..], &and_returned, &and_failed, &and_absent];
+    let quiet = ReportOptions {
+        hide_absent: true,
+        ..options(Format::Txt)
+    };
+    let shown = all.map(|what| printed(quiet, what)).join("\n===\n");
+    insta::assert_snapshot!(shown, @"
+    --- stdout
+    --- stderr
+    2 of 2 queued until 2026-11-21 09:19:44 UTC: web1, web3
+    --- exit 0
+    ===
+    --- stdout
+    web2: True
+    --- stderr
+    2 of 3 queued until 2026-11-21 09:19:44 UTC: web1, web3
+    --- exit 0
+    ===
+    --- stdout
+    web2: no
+    --- stderr
+    ERROR: 1 of 3 failed: web2 (3)
+    2 of 3 queued until 2026-11-21 09:19:44 UTC: web1, web3
+    --- exit 1
+    ===
+    --- stdout
+    --- stderr
+    2 of 3 queued until 2026-11-21 09:19:44 UTC: web1, web3
+    ERROR: 1 of 3 did not return: web2 (offered)
+    --- exit 1
+    ");
+    insta::assert_snapshot!(printed(options(Format::Nested), &queued[..1]), @"
+    --- stdout
+    web1:
+        Minion did not return. [Queued]
+        The minion may begin the job when it connects, until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+       ·
+        saline-run jobs.lookup_jid 20261121091841717259
+    --- stderr
+    1 of 1 queued until 2026-11-21 09:19:44 UTC: web1
+    --- exit 0
+    ");
+}
+
+#[test]
+fn minions_that_run_other_jobs_are_named_while_they_are_waited_for() {
+    let ids = ["db1", "db2"].map(|id| MinionId::parse(id).unwrap());
+    let told = [Progress::Busy(ids.to_vec())];
+    insta::assert_snapshot!(printed(options(Format::Nested), &told), @"
+    --- stdout
+    --- stderr
+    Waiting for minions that run as many other jobs as process_count_max allows: db1, db2
+    --- exit 0
+    ");
+    let hidden = ReportOptions {
+        hide_absent: true,
+        ..options(Format::Nested)
+    };
+    assert!(!printed(hidden, &told).contains("Waiting"));
+}

@@ -5,10 +5,11 @@
 //! offered it. A minion that no longer matches declines.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_channel::Identity;
 use saline_channel::publication::sign_job;
-use saline_data::{Packed, Value};
+use saline_data::{Packed, Value, time_span};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
     Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OrderWarning,
@@ -118,6 +119,7 @@ impl PublishOrder {
         request: PublishRequest,
     ) -> Result<Published, OrderError> {
         check(&request)?;
+        self.check_ttl(&request)?;
         let ordered = self.resolve(principal, &request).await?;
         let jid = match ordered.ids.is_empty() {
             true => None,
@@ -178,6 +180,18 @@ impl PublishOrder {
         self.announce(job, principal, minions, ordered.is_apart)
             .await;
         Ok(published)
+    }
+
+    /// Refuses a job that is to wait longer than jobs are kept: a time that was cut would be an order that nobody gave.
+    fn check_ttl(&self, request: &PublishRequest) -> Result<(), OrderError> {
+        let kept = self.settings.now().keep_jobs;
+        let Some(ttl) = request.ttl_ms.filter(|ttl| *ttl > kept) else {
+            return Ok(());
+        };
+        let [ttl, kept] = [ttl, kept].map(|ms| time_span::write(Duration::from_millis(ms)));
+        Err(OrderError::Invalid(format!(
+            "no job can wait for minions for {ttl} (--ttl), since the master keeps jobs for {kept} (keep_jobs_seconds)"
+        )))
     }
 
     /// Finds the minions that an order is about.
@@ -286,7 +300,7 @@ impl PublishOrder {
         };
         // The turn of the last minion of a batch may come long after the first one's.
         let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
-        // Jobs are not kept longer.
+        // Jobs are not kept longer, whatever `job_ttl` says.
         let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
         Offer {
             minions,

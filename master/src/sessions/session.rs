@@ -107,6 +107,8 @@ struct Own {
     records: ResponderRecords,
     /// The jobs that the minion runs, by its last heartbeat.
     running: Vec<Jid>,
+    /// Whether jobs wait on the minion for one of those to end, by its last heartbeat.
+    is_busy: bool,
     number: OwnNumber,
     /// The polls that it may make before its key is accepted; none before the first.
     polls: Option<TokenBucket>,
@@ -133,6 +135,7 @@ impl Session {
             own: Mutex::new(Own {
                 records,
                 running: Vec::new(),
+                is_busy: false,
                 number: OwnNumber::default(),
                 polls: None,
             }),
@@ -196,9 +199,16 @@ impl Session {
         lock(&self.own).running.clone()
     }
 
-    /// Notes the jobs that the minion runs.
-    pub fn set_running(&self, running: Vec<Jid>) {
-        lock(&self.own).running = running;
+    /// Whether jobs wait on the minion until one of those that it runs has ended, by its last heartbeat.
+    pub fn is_busy(&self) -> bool {
+        lock(&self.own).is_busy
+    }
+
+    /// Notes the jobs that the minion runs, and whether others wait there.
+    pub fn set_running(&self, running: Vec<Jid>, is_busy: bool) {
+        let mut own = lock(&self.own);
+        own.running = running;
+        own.is_busy = is_busy;
     }
 
     /// Returns the number for the next publication on the session's own topic in `epoch`.

@@ -28,7 +28,7 @@ impl MinionVerbs {
             tracing::info!("job {jid}: minion {id} runs it");
             self.events.job_started(&jid, id).await;
         }
-        session.set_running(running);
+        session.set_running(running, said.waiting > 0);
         let has_reconciled = self.sessions.has_reconciled(session);
         let mut unclear = false;
         if has_reconciled {

@@ -13,8 +13,8 @@ use crate::sessions::Sessions;
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
 const PAGE_OVERHEAD: usize = OVERHEAD + 4096;
 
-/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent,
-/// unconfirmed and used twice.
+/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent or
+/// busy, unconfirmed and used twice.
 const STATE_BYTES: usize = 4 * 257 + 12;
 
 /// Answers questions about jobs and returns.
@@ -63,17 +63,25 @@ impl JobQueries {
         let Some(page) = self.jobs.states(jid, after.as_ref(), most).await? else {
             return Ok(OperatorReply::NoSuchJob);
         };
-        let is_silent = |(id, state): &&(MinionId, MinionJobState)| {
-            !state.is_final()
-                && *state != MinionJobState::Queued
-                && self.sessions.alive(id).is_none()
-        };
-        let silent = page.states.iter().filter(is_silent);
+        let (mut silent, mut busy) = (Vec::new(), Vec::new());
+        for (id, state) in &page.states {
+            if state.is_final() || *state == MinionJobState::Queued {
+                continue;
+            }
+            match self.sessions.alive(id) {
+                None => silent.push(id.clone()),
+                Some(session) if *state == MinionJobState::Offered && session.is_busy() => {
+                    busy.push(id.clone());
+                }
+                Some(_) => {}
+            }
+        }
         let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);
         let is_here = |id: &MinionId| page.states.binary_search_by(|(at, _)| at.cmp(id)).is_ok();
         let duplicates = duplicates.filter(is_here).collect();
         Ok(OperatorReply::States(StatesPage {
-            silent: silent.map(|(id, _)| id.clone()).collect(),
+            silent,
+            busy,
             more: page.more,
             states: page.states,
             clock: self.clock.now(),

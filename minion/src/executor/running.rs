@@ -39,6 +39,12 @@ impl Running {
         begun.map(|(jid, _)| jid.clone()).collect()
     }
 
+    /// Returns the number of jobs that wait for a thread.
+    pub fn waiting(&self) -> usize {
+        let jobs = self.lock();
+        jobs.values().filter(|job| !job.has_begun()).count()
+    }
+
     /// Returns one job, if it runs.
     pub fn find(&self, jid: &Jid) -> Option<RunningJob> {
         let control = self.control(jid)?;
@@ -86,10 +92,12 @@ mod tests {
         let job = RunningJob::example("20261121091409931549");
         let entered = running.enter(job.clone());
         assert_eq!((running.list(), running.jids()), (vec![], vec![]));
+        assert_eq!(running.waiting(), 1);
         assert_eq!(running.find(&job.jid), None);
         assert!(running.control(&job.jid).is_some());
         entered.control().begin().unwrap();
         assert_eq!(running.list(), std::slice::from_ref(&job));
+        assert_eq!(running.waiting(), 0);
         assert_eq!(running.find(&job.jid), Some(job.clone()));
         drop(entered);
         assert!(running.control(&job.jid).is_none());

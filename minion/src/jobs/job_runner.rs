@@ -26,7 +26,7 @@ use crate::spool::Spool;
 /// The largest number of jobs that wait for a thread; further ones are not taken.
 const MAX_WAITING: usize = 1024;
 
-/// A run that takes longer than this is announced to the master.
+/// A run that takes longer than this is announced to the master, and so is a longer wait for a thread.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(500);
 
 /// How long an announcement may take. It may fail, since heartbeats carry the same.
@@ -94,6 +94,8 @@ pub struct JobRunner {
     overflowed: AtomicBool,
     /// Notified when there is room again for jobs that were not taken.
     room: Notify,
+    /// Notified when a job has waited for a thread for a while.
+    waits: Notify,
     /// The jobs whose beginning is to be announced.
     begun: Mutex<Vec<Jid>>,
     /// Has one permit, for the announcement that is under way.
@@ -138,6 +140,7 @@ impl JobRunner {
             taken: TakenJobs::default(),
             overflowed: AtomicBool::new(false),
             room: Notify::new(),
+            waits: Notify::new(),
             begun: Mutex::default(),
             announcing: Semaphore::new(1),
             draining: CancellationToken::new(),
@@ -152,6 +155,14 @@ impl JobRunner {
     /// A wake-up is not lost when the future is dropped.
     pub async fn has_room_again(&self) {
         self.room.notified().await;
+    }
+
+    /// Waits until a job has to wait, since as many run as may run at once.
+    ///
+    /// # Cancel safety
+    /// A wake-up is not lost when the future is dropped.
+    pub async fn has_to_wait(&self) {
+        self.waits.notified().await;
     }
 
     /// Returns how many jobs are taken and have not returned.
@@ -289,7 +300,7 @@ impl JobRunner {
                 let _ = self.pool.run_io(refuse).await;
                 return;
             }
-            permit = self.acquire(&job.fun) => permit,
+            permit = self.acquire(&job) => permit,
         };
         let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
@@ -355,12 +366,27 @@ impl JobRunner {
         now.is_some_and(|session| !Arc::ptr_eq(&session, than))
     }
 
-    /// Waits for a thread that may run `fun`; none when the pool has been closed.
-    async fn acquire(&self, fun: &str) -> Option<Permit> {
-        match self.modules.blocks(fun) {
-            true => self.pool.acquire().await,
-            false => self.pool.acquire_reserved().await,
+    /// Waits for a thread that may run a job; none when the pool has been closed. When it takes long, the master is told,
+    /// so that nobody takes the minion for dead.
+    async fn acquire(&self, job: &Job) -> Option<Permit> {
+        let acquiring = async {
+            match self.modules.blocks(&job.fun) {
+                true => self.pool.acquire().await,
+                false => self.pool.acquire_reserved().await,
+            }
+        };
+        let mut acquiring = std::pin::pin!(acquiring);
+        tokio::select! {
+            biased;
+            permit = &mut acquiring => return permit,
+            () = self.context.clock.pause(ANNOUNCED_AFTER) => {}
         }
+        tracing::info!(
+            "job {}: waits, since as many jobs run as may run at once",
+            job.jid
+        );
+        self.waits.notify_one();
+        acquiring.await
     }
 
     /// Announces that a job was begun, unless it ends soon. The job has ended when what is returned is

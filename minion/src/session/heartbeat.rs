@@ -28,7 +28,8 @@ const MAX_ACKED_JOBS: usize = MAX_ACCOUNTS / 2;
 const STEPS: usize = 10_000;
 
 impl ActiveSession {
-    /// Sends heartbeats as often as the master says, and whenever `beat` is notified.
+    /// Sends heartbeats as often as the master says, whenever `beat` is notified, and when a job has to wait for another
+    /// one's end.
     pub(super) async fn heartbeats(&self) {
         let clock = self.parts.context.clock;
         let mut interval = Duration::from_millis(self.session.welcome.heartbeat_ms);
@@ -37,6 +38,7 @@ impl ActiveSession {
             tokio::select! {
                 () = clock.pause(interval) => {}
                 () = self.beat.notified() => {}
+                () = self.parts.jobs.has_to_wait() => {}
             }
             interval = match self.beat().await {
                 Some(interval) => {
@@ -186,8 +188,10 @@ impl ActiveSession {
     fn heartbeat(&self, expiry: ExpiryAck) -> Heartbeat {
         let mut running = self.parts.host.running.jids();
         running.truncate(MAX_RUNNING);
+        let waiting = u32::try_from(self.parts.host.running.waiting()).unwrap_or(u32::MAX);
         Heartbeat {
             running,
+            waiting,
             epoch: self.opener().epoch(),
             begun: self.parts.spool.begun(),
             expiry,

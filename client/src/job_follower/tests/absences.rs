@@ -74,3 +74,26 @@ async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
     table.store("a", true);
     assert_eq!(told(&mut run).await, ["a", "end"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_minion_is_waited_for_until_it_returns_or_expires_or_is_gone() {
+    let names = ["a", "b", "c"];
+    let table = Table::new(&names.map(|name| (name, MinionJobState::Offered)));
+    table.lock().busy = names.map(id).to_vec();
+    let mut run = table.run(&[]);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["a, b, c busy"]);
+    for _ in 0..3 {
+        pass(5).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    table.store("a", true);
+    table.fire(JobEvent::Expired(id("b")), Value::Null);
+    assert_eq!(told(&mut run).await, ["a", "b expired"]);
+    // Dead without a word: from now on it does not count as busy.
+    table.lock().busy = Vec::new();
+    table.lock().silent = vec![id("c")];
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["c offered", "end"]);
+}

@@ -30,6 +30,7 @@ struct State {
     returns: BTreeMap<u64, MinionId>,
     states: BTreeMap<MinionId, MinionJobState>,
     silent: Vec<MinionId>,
+    busy: Vec<MinionId>,
     bus: Option<DeliverySender>,
     asked: usize,
     /// The minions that return one by one, each between a question for returns and the one for states after it.
@@ -88,6 +89,7 @@ impl Master for Table {
                 let is_here = |silent: &&MinionId| page.iter().any(|(m, _)| m == *silent);
                 Ok(OperatorReply::States(StatesPage {
                     silent: state.silent.iter().filter(is_here).cloned().collect(),
+                    busy: state.busy.iter().filter(is_here).cloned().collect(),
                     states: page,
                     more: rest.count() > 2,
                     clock: 0,
@@ -217,6 +219,10 @@ async fn told(run: &mut JobFollower) -> Vec<String> {
                 if in_turns {
                     told.push("in turns".to_owned());
                 }
+            }
+            Ok(Some(Progress::Busy(minions))) => {
+                let minions: Vec<_> = minions.iter().map(MinionId::as_str).collect();
+                told.push(format!("{} busy", minions.join(", ")));
             }
             Ok(None) => {
                 told.push("end".to_owned());

@@ -1,6 +1,6 @@
 //! What the kept events promise: committed is kept, bounded by sources, and every loss is told once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use saline_protocol::transport::Clock;

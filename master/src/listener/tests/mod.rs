@@ -192,6 +192,7 @@ impl Minion {
 fn heartbeat() -> Heartbeat {
     Heartbeat {
         running: Vec::new(),
+        waiting: 0,
         epoch: 0,
         begun: 0,
         expiry: ExpiryAck::default(),

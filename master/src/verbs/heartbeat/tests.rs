@@ -37,6 +37,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
     let group_key = async || {
         let said = Heartbeat {
             running: Vec::new(),
+            waiting: 0,
             epoch: 0,
             begun: 0,
             expiry: ExpiryAck::default(),

@@ -16,6 +16,7 @@ pub const START: [u8; 16] = [9; 16];
 fn heartbeat(jid: &Jid) -> Heartbeat {
     Heartbeat {
         running: vec![jid.clone()],
+        waiting: 0,
         epoch: 0,
         begun: 1,
         expiry: ExpiryAck::default(),

@@ -232,6 +232,7 @@ impl Peer {
                 power_lost: false,
                 heartbeat: Heartbeat {
                     running: Vec::new(),
+                    waiting: 0,
                     epoch: self.group().epoch,
                     begun: 0,
                     expiry: ExpiryAck::default(),
