@@ -5,10 +5,12 @@
     reason = "a test that cannot go on says so by panicking, and measures real processes"
 )]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
+use saline_testing::links::{Carries, Link};
 use saline_testing::{Daemon, Fleet};
 
 saline_testing::over_each_transport!(
@@ -131,6 +133,50 @@ fn a_minion_finds_its_master_at_the_transport_that_answers() {
     // The promise is seconds: three until it looks around, and the time that the master takes to start.
     assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
     fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_transport_of_which_only_requests_pass_is_left_for_the_next_one() {
+    let mut fleet = Fleet::new("[zeromq, tcp]", "auto_accept: True\ntcp: {ret_port: 0}\n");
+    fleet.start_master();
+    let (zeromq, tcp) = (fleet.port(), port(fleet.master(), "requests on tcp://"));
+    // A firewall before which the master has another address: the port of publications is closed.
+    let beyond = Ipv4Addr::new(127, 0, 0, 7);
+    let route = |port| {
+        let master = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        (SocketAddr::from((beyond, port)), master)
+    };
+    let routes = [route(zeromq), route(tcp)];
+    let _firewall = Link::open(Carries::Streams, &routes).await.unwrap();
+    fleet.transport = "[tcp, zeromq]";
+    fleet.start_minion_with("m1", &format!("tcp: {{master_port: {tcp}}}\n"));
+    let log = Arc::clone(&fleet.minions["m1"].log);
+    log.wait_for("subscribed to publications at tcp://", 1);
+    edit(&fleet, "m1", "master: 127.0.0.1\n", "master: 127.0.0.7\n");
+    log.wait_for("subscribed to publications at tcp://127.0.0.7", 1);
+
+    // It stays where it is, and is reached there meanwhile.
+    edit(&fleet, "m1", "[tcp, zeromq]", "[zeromq, tcp]");
+    let line = log.wait_for("no subscription at zeromq://127.0.0.7", 1);
+    assert!(line.contains("open both ports"), "{line}");
+    fleet.saline(&["*", "test.ping"]).expect(0);
+    log.wait_for("the minion stays at tcp://127.0.0.7", 1);
+    fleet.saline(&["-b", "1", "*", "test.ping"]).expect(0);
+    assert_eq!(log.count("subscribed"), 2);
+
+    // One that starts there finds the way too, and is not present before.
+    fleet.minions.remove("m1").unwrap().kill();
+    let mut minion = std::process::Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+    let minion = Daemon::spawn(minion.arg("-c").arg(fleet.minion_config("m1")));
+    minion
+        .log
+        .wait_for("no subscription at zeromq://127.0.0.7", 1);
+    assert_eq!(minion.log.count("subscribed"), 0);
+    minion
+        .log
+        .wait_for("subscribed to publications at tcp://127.0.0.7", 1);
+    fleet.saline(&["*", "test.ping"]).expect(0);
+    fleet.minions.insert("m1".to_owned(), minion);
 }
 
 #[test]

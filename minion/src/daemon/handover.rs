@@ -12,6 +12,7 @@ use crate::link::candidate::Connected;
 use crate::link::connection_state::ConnectionState;
 use crate::link::minion_session::{Ended, MinionSession};
 use crate::link::settings::Changes;
+use crate::link::subscription::SubscribedSession;
 
 /// How long a connection may be down before the other places are tried.
 const DOWN: Duration = Duration::from_secs(3);
@@ -22,7 +23,7 @@ pub struct SessionHandover {
     /// The connection of the session.
     pub connected: Connected,
     /// The session.
-    pub session: Arc<MinionSession>,
+    pub session: SubscribedSession,
     /// The connection of the one before.
     pub before: Option<Connected>,
 }
@@ -30,9 +31,9 @@ pub struct SessionHandover {
 /// The result of an attempt to authenticate.
 #[derive(Debug)]
 pub enum Authenticated {
-    /// The master has accepted the minion.
-    Session(Arc<MinionSession>),
-    /// The master cannot be reached over this connection.
+    /// The master has accepted the minion, and its publications reach it.
+    Session(SubscribedSession),
+    /// The master cannot be reached over this connection, or cannot reach the minion.
     Unreachable,
     /// The minion was told of other places meanwhile.
     SettingsChanged,
@@ -65,11 +66,12 @@ impl Minion {
     /// Serves a session until it ends. Returns why, and the session that takes its place if that stands already.
     pub(super) async fn serve_session(
         &self,
-        session: Arc<MinionSession>,
+        subscribed: SubscribedSession,
         before: Option<Connected>,
         changes: &mut Changes,
-    ) -> (Ended, Option<(Connected, Arc<MinionSession>)>) {
-        let served = self.session_loop.run(Arc::clone(&session), before);
+    ) -> (Ended, Option<(Connected, SubscribedSession)>) {
+        let session = Arc::clone(&subscribed.session);
+        let served = self.session_loop.run(subscribed, before);
         let mut served = std::pin::pin!(served);
         let successor = tokio::select! {
             biased;
@@ -85,7 +87,7 @@ impl Minion {
         &self,
         session: &MinionSession,
         changes: &mut Changes,
-    ) -> (Connected, Arc<MinionSession>) {
+    ) -> (Connected, SubscribedSession) {
         let connected = self.state.get();
         let mut reason = None;
         loop {
@@ -131,20 +133,24 @@ impl Minion {
         }
     }
 
-    /// Connects and authenticates elsewhere. Returns none when the session is where it should be.
+    /// Connects, authenticates and subscribes elsewhere. Returns none when the session is where it should be.
     async fn find(
         &self,
         session: &MinionSession,
         why: Reason,
-    ) -> Option<(Connected, Arc<MinionSession>)> {
+    ) -> Option<(Connected, SubscribedSession)> {
         let may_stay = why == Reason::SettingsChanged;
+        let (current, mut failed) = (&session.endpoint, Vec::new());
         loop {
-            let current = &session.endpoint;
-            let connected = self.connector.connect_instead_of(current, may_stay).await?;
+            let connected = self
+                .connector
+                .connect_instead_of(current, may_stay, &mut failed)
+                .await?;
             if let Some(found) = self.authenticator.authenticate(&connected).await {
                 tracing::warn!("moving from {current} to {}", connected.endpoint);
                 return Some((connected, found));
             }
+            failed.push(connected.endpoint.clone());
             connected.close().await;
         }
     }

@@ -175,6 +175,7 @@ impl Minion {
             connector: Connector::new(settings.clone(), state.clone(), context.clone()),
             authenticator: Authenticator::new(
                 &config,
+                id.clone(),
                 credentials,
                 settings.clone(),
                 state.clone(),
@@ -282,7 +283,7 @@ impl Minion {
     async fn serve_sessions(&self, last: &mut Option<Connected>) {
         let mut replaced = Replacements::default();
         let mut handover: Option<SessionHandover> = None;
-        let mut failed = None;
+        let mut failed = Vec::new();
         let mut changes = self.settings.subscribe();
         loop {
             let (connected, mut first, mut before) = match handover.take() {
@@ -292,8 +293,7 @@ impl Minion {
                     before,
                 }) => (connected, Some(session), before),
                 None => {
-                    let failed = failed.take();
-                    let connected = self.connector.connect(failed.as_ref(), &mut changes).await;
+                    let connected = self.connector.connect(&failed, &mut changes).await;
                     (connected, None, None)
                 }
             };
@@ -305,12 +305,14 @@ impl Minion {
                     None => match self.authenticate(&connected, &mut changes).await {
                         Authenticated::Session(session) => session,
                         Authenticated::Unreachable => {
-                            failed = Some(connected.endpoint.clone());
+                            failed.retain(|at| *at != connected.endpoint);
+                            failed.push(connected.endpoint.clone());
                             break None;
                         }
                         Authenticated::SettingsChanged => break None,
                     },
                 };
+                failed.clear();
                 let began = self.context.clock.now();
                 let (ended, next) = self
                     .serve_session(session, before.take(), &mut changes)

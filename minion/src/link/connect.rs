@@ -33,19 +33,21 @@ impl Connector {
         }
     }
 
-    /// Connects to the first candidate that answers; retries indefinitely, with the settings of each moment. If
-    /// there are several candidates, the one at `failed`, which was connected and of no use, is tried last. The
-    /// settings that were used are seen by `changes` then.
+    /// Connects to the first candidate that answers; retries indefinitely, with the settings of each moment. The
+    /// candidates at `failed`, which were connected and of no use, are tried after the others, in the order of
+    /// `failed`. The settings that were used are seen by `changes` then.
     ///
     /// # Cancel safety
     /// When the future is dropped nothing stays connected.
-    pub async fn connect(&self, failed: Option<&Endpoint>, changes: &mut Changes) -> Connected {
-        let is_failed = |candidate: &&Candidate| failed.is_some_and(|at| candidate.is_at(at));
+    pub async fn connect(&self, failed: &[Endpoint], changes: &mut Changes) -> Connected {
+        let failure = |candidate: &Candidate| failed.iter().position(|at| candidate.is_at(at));
         let mut settings = Arc::clone(&changes.borrow_and_update());
         let mut backoff = settings.delays.reconnect.clone();
         loop {
-            let (last, first): (Vec<_>, Vec<_>) = settings.candidates.iter().partition(is_failed);
-            for candidate in first.into_iter().chain(last) {
+            let mut candidates: Vec<_> = settings.candidates.iter().collect();
+            // None is before all others, and the sort keeps the order of what is equal.
+            candidates.sort_by_key(|candidate| failure(candidate));
+            for candidate in candidates {
                 self.state
                     .set(ConnectionState::Connecting(candidate.endpoint.to_string()));
                 if let Some(connected) = self.try_one(candidate).await {
@@ -65,7 +67,7 @@ impl Connector {
 
     /// Connects to the first candidate that answers in place of the connection to `current`, which goes on
     /// meanwhile. Returns none when that is the best: if it `may_stay`, no candidate before it answers. Otherwise
-    /// retries indefinitely.
+    /// retries indefinitely. Those at `failed`, which were connected and of no use, are tried when no other one answers.
     ///
     /// # Cancel safety
     /// When the future is dropped nothing new stays connected.
@@ -73,11 +75,15 @@ impl Connector {
         &self,
         current: &Endpoint,
         may_stay: bool,
+        failed: &mut Vec<Endpoint>,
     ) -> Option<Connected> {
         let settings = self.settings.now();
         let mut backoff = settings.delays.reconnect.clone();
         loop {
             for candidate in &settings.candidates {
+                if failed.iter().any(|at| candidate.is_at(at)) {
+                    continue;
+                }
                 if !candidate.is_at(current) {
                     if let Some(connected) = self.try_one(candidate).await {
                         return Some(connected);
@@ -86,6 +92,7 @@ impl Connector {
                     return None;
                 }
             }
+            failed.clear();
             self.context.clock.pause(backoff.next_delay()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Authenticates at a master: makes sessions until one is accepted.
+//! Authenticates at a master: makes sessions until one is accepted and subscribed to its publications.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use saline_channel::{ChannelError, Credentials, Established, Session, establish};
 use saline_config::MinionConfig;
-use saline_messages::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
+use saline_messages::{Admission, Class, MinionId, MinionReply, PendingRequest, SOFTWARE, Welcome};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::candidate::Connected;
 use super::connection_state::{ConnectionState, CurrentState};
 use super::minion_session::MinionSession;
 use super::settings::{Delays, LiveConnectionSettings};
+use super::subscription::{SubscribedSession, subscribe};
 use super::trust::{Distrust, PinnedMaster};
 
 /// How long a handshake, or a poll, may take.
@@ -31,6 +32,7 @@ const HELD: Duration = Duration::from_secs(1);
 /// Makes accepted sessions with the master.
 #[derive(Debug)]
 pub struct Authenticator {
+    id: MinionId,
     credentials: Credentials,
     /// The file of the master's pinned keys.
     pinned: PathBuf,
@@ -56,15 +58,17 @@ impl From<Distrust> for HandshakeError {
 }
 
 impl Authenticator {
-    /// Creates an authenticator that shows its progress in `state`.
+    /// Creates an authenticator of the minion `id` that shows its progress in `state`.
     pub fn new(
         config: &MinionConfig,
+        id: MinionId,
         credentials: Credentials,
         settings: LiveConnectionSettings,
         state: CurrentState,
         clock: Clock,
     ) -> Self {
         Self {
+            id,
             credentials,
             pinned: config.master_identity(),
             settings,
@@ -80,12 +84,12 @@ impl Authenticator {
         self.credentials.identity.public().fingerprint()
     }
 
-    /// Makes sessions until one is accepted, however long that takes. Returns none when the master
-    /// can no longer be reached over this connection.
+    /// Makes sessions until one is accepted and subscribed to its publications, however long that takes. Returns none
+    /// when the master cannot be reached over this connection, or the minion not by its publications.
     ///
     /// # Cancel safety
     /// When the future is dropped there is no session.
-    pub async fn authenticate(&self, connected: &Connected) -> Option<Arc<MinionSession>> {
+    pub async fn authenticate(&self, connected: &Connected) -> Option<SubscribedSession> {
         let Delays {
             mut reconnect,
             mut refused,
@@ -108,27 +112,25 @@ impl Authenticator {
                 self.state.set(ConnectionState::Authenticating(to));
             }
             tracing::debug!("authenticating at {}", connected.endpoint);
-            let delay = match self.handshake(connected, timeout).await {
-                Ok((session, Admission::Accepted(welcome))) => {
-                    return Some(self.accepted(connected, session, welcome));
-                }
+            let accepted = match self.handshake(connected, timeout).await {
+                Ok((session, Admission::Accepted(welcome))) => Ok((session, welcome)),
                 Ok((session, Admission::Pending)) => {
                     match self.await_acceptance(connected, &session).await {
-                        Some(welcome) => return Some(self.accepted(connected, session, welcome)),
-                        None => reconnect.next_delay(),
+                        Some(welcome) => Ok((session, welcome)),
+                        None => Err(reconnect.next_delay()),
                     }
                 }
                 Ok((_, refusal)) => {
                     self.log_refusal(&refusal);
-                    refused.next_delay()
+                    Err(refused.next_delay())
                 }
                 Err(HandshakeError::Distrust(Distrust(why))) => {
                     self.log_distrust(&why);
-                    wrong_master.next_delay()
+                    Err(wrong_master.next_delay())
                 }
                 Err(HandshakeError::Channel(ChannelError::Busy { after })) => {
                     tracing::debug!("the master is busy for {} ms", after.as_millis());
-                    after + jitter(after)
+                    Err(after + jitter(after))
                 }
                 Err(HandshakeError::Channel(error)) => {
                     self.log_failure(format!(
@@ -143,10 +145,28 @@ impl Authenticator {
                     if unreached >= most_unreached {
                         return None;
                     }
-                    reconnect.next_delay()
+                    Err(reconnect.next_delay())
                 }
             };
+            let delay = match accepted {
+                Ok((session, welcome)) => {
+                    let session = self.accepted(connected, session, welcome);
+                    match subscribe(session, &self.id, timeout).await {
+                        Ok(subscribed) => {
+                            *self.failure() = None;
+                            return Some(subscribed);
+                        }
+                        Err(error) => self.log_failure(error.to_string()),
+                    }
+                    unreached += 1;
+                    reconnect.next_delay()
+                }
+                Err(delay) => delay,
+            };
             self.clock.pause(delay).await;
+            if unreached >= most_unreached {
+                return None;
+            }
         }
     }
 
@@ -230,7 +250,6 @@ impl Authenticator {
     fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MinionSession> {
         let text = format!("session {} over {}", session.id(), at.endpoint);
         tracing::info!("accepted by the master, {text}");
-        *self.failure() = None;
         self.state.set(ConnectionState::Connected(text));
         let client = Arc::clone(&at.client);
         Arc::new(MinionSession::new(

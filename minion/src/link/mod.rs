@@ -1,4 +1,4 @@
-//! The link to a master: choosing one, connecting, authenticating, and the session that results.
+//! The link to a master: choosing one, connecting, authenticating, subscribing, and the session that results.
 
 pub(crate) mod candidate;
 pub(crate) mod connect;
@@ -9,4 +9,5 @@ pub(crate) mod master_time;
 pub(crate) mod message_size;
 pub(crate) mod minion_session;
 pub(crate) mod settings;
+pub(crate) mod subscription;
 pub(crate) mod trust;

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_channel::PublicationOpener;
-use saline_channel::publication::{topic_all, topic_of};
-use saline_messages::{Lease, MasterTime, MinionId, PublicationAddress};
-use saline_protocol::transport::{Context, Endpoint, Subscriber, TopicFilter};
+use saline_messages::{Lease, MasterTime, MinionId};
+use saline_protocol::transport::{Context, Subscriber};
 use tokio::sync::Notify;
 
 use crate::host::Host;
@@ -16,9 +15,10 @@ use crate::link::candidate::Connected;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{Ended, MinionSession};
+use crate::link::subscription::SubscribedSession;
 use crate::spool::Spool;
 
-/// How long the master may take to confirm subscriptions and to answer short requests.
+/// How long the master may take to answer short requests.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The delay before a failed request is repeated.
@@ -70,9 +70,14 @@ impl SessionLoop {
     /// When the future is dropped, the session's tasks end with the minion's context.
     pub async fn run(
         self: &Arc<Self>,
-        session: Arc<MinionSession>,
+        subscribed: SubscribedSession,
         before: Option<Connected>,
     ) -> Ended {
+        let SubscribedSession {
+            session,
+            subscriber,
+            publications,
+        } = subscribed;
         let welcome = &session.welcome;
         let accepted = usize::try_from(welcome.max_message).unwrap_or(usize::MAX);
         self.host.set_max_message(self.max_message.min(accepted));
@@ -92,14 +97,15 @@ impl SessionLoop {
         });
         let ended = tokio::select! {
             ended = session.ended() => ended,
-            subscriber = active.begin() => match subscriber {
-                Some(subscriber) => {
+            is_present = active.reconcile_until_done() => match is_present {
+                true => {
+                    tracing::info!("present, and subscribed to publications at {publications}");
                     if let Some(before) = before {
                         self.context.spawn(before.close());
                     }
                     self.serve(&active, subscriber).await
                 }
-                None => Ended::Lost,
+                false => Ended::Lost,
             },
         };
         session.end(ended);
@@ -121,39 +127,6 @@ impl SessionLoop {
 }
 
 impl ActiveSession {
-    /// Reconciles, which makes the minion present, and subscribes. Returns none when the session cannot
-    /// go on.
-    async fn begin(&self) -> Option<Box<dyn Subscriber>> {
-        self.reconcile_until_done().await.then_some(())?;
-        self.subscribe().await
-    }
-
-    async fn subscribe(&self) -> Option<Box<dyn Subscriber>> {
-        let (session, id) = (&self.session, &self.parts.id);
-        let at = match &session.welcome.publications {
-            PublicationAddress::SameConnection => None,
-            PublicationAddress::Port(port) => Some(session.endpoint.clone().with_port(*port)),
-            PublicationAddress::Path(path) => Some(Endpoint::local(&session.endpoint.scheme, path)),
-        };
-        let topics = [topic_all(), topic_of(id)].map(TopicFilter::Exact).to_vec();
-        let deadline = self.parts.context.clock.after(ANSWER_TIMEOUT);
-        match session
-            .client
-            .subscribe(at.as_ref(), topics, deadline)
-            .await
-        {
-            Ok(subscriber) => {
-                let shown = at.as_ref().unwrap_or(&session.endpoint);
-                tracing::info!("subscribed to publications at {shown}");
-                Some(subscriber)
-            }
-            Err(error) => {
-                tracing::warn!("cannot subscribe to publications: {error}");
-                None
-            }
-        }
-    }
-
     fn start(self: &Arc<Self>, context: &Context, subscriber: Box<dyn Subscriber>) {
         let this = Arc::clone(self);
         context.spawn(async move { this.heartbeats().await });
@@ -163,7 +136,7 @@ impl ActiveSession {
         context.spawn(async move { this.grains_reports().await });
         let this = Arc::clone(self);
         context.spawn(async move { this.deliveries(subscriber).await });
-        // Jobs published before the subscription was confirmed.
+        // Jobs published before the session was the minion's.
         self.catch_up.notify_one();
     }
 

@@ -158,6 +158,7 @@ impl Spool {
             place: self.place.clone(),
             begun: self.begun(),
             power_lost: start.power_lost,
+            is_synced: start.is_synced,
         }
     }
 

@@ -57,6 +57,8 @@ pub enum Record {
         begun: u64,
         /// Whether the machine lost power, or the spool was damaged, after that start.
         power_lost: bool,
+        /// Whether every beginning of a job is synced to the disk from here on.
+        is_synced: bool,
     },
     /// The last start was reconciled with a master.
     Reconciled,

@@ -23,6 +23,9 @@ pub struct Start {
     pub power_lost: bool,
     /// Whether this start was reconciled with a master.
     pub reconciled: bool,
+    /// Whether this start syncs every beginning of a job to the disk. Its records say so, since the option may be another
+    /// one when the next start reads them.
+    pub is_synced: bool,
 }
 
 /// Follows the starts while the spool is read.
@@ -41,6 +44,7 @@ impl StartsRead {
                 predecessors,
                 place,
                 power_lost,
+                is_synced,
                 ..
             } => {
                 let start = Start {
@@ -49,6 +53,7 @@ impl StartsRead {
                     predecessor_ended: false,
                     power_lost: *power_lost,
                     reconciled: false,
+                    is_synced: *is_synced,
                 };
                 self.last = Some((start, place.clone()));
                 self.stopped = false;
@@ -64,8 +69,8 @@ impl StartsRead {
         }
     }
 
-    /// Returns the start with this id, which follows what was read. `is_synced` says that every beginning of
-    /// a job was synced to the disk, `damaged` that records are missing.
+    /// Returns the start with this id, which follows what was read. `is_synced` says that it syncs every beginning of
+    /// a job to the disk, `damaged` that records are missing.
     pub(super) fn next(
         &self,
         id: StartId,
@@ -80,6 +85,7 @@ impl StartsRead {
                 predecessor_ended: false,
                 power_lost: damaged,
                 reconciled: false,
+                is_synced,
             };
         };
         // Where boots cannot be told apart, nothing is concluded from them.
@@ -98,8 +104,9 @@ impl StartsRead {
             id,
             predecessors,
             predecessor_ended: last_place.is_surely(place),
-            power_lost: damaged || last.power_lost || (rebooted && !self.stopped && !is_synced),
+            power_lost: damaged || last.power_lost || (rebooted && !self.stopped && !last.is_synced),
             reconciled: false,
+            is_synced,
         }
     }
 }
@@ -119,7 +126,16 @@ mod tests {
             place: SpoolLocation::named(boot, 1),
             begun: 0,
             power_lost,
+            is_synced: false,
         }
+    }
+
+    /// The same start, which syncs every beginning of a job.
+    fn synced(mut record: Record) -> Record {
+        if let Record::Start { is_synced, .. } = &mut record {
+            *is_synced = true;
+        }
+        record
     }
 
     fn next(records: &[Record], boot: &str, is_synced: bool) -> (Vec<u8>, bool) {
@@ -148,7 +164,13 @@ mod tests {
     fn power_was_lost_when_the_machine_restarted_and_the_minion_had_not_stopped() {
         let mut records = vec![start(1, &[], "a", false), Record::Reconciled];
         assert_eq!(next(&records, "b", false), (vec![1], true));
-        assert_eq!(next(&records, "b", true), (vec![1], false), "all is synced");
+        assert_eq!(
+            next(&records, "b", true),
+            (vec![1], true),
+            "only what comes is synced"
+        );
+        let synced = [synced(start(1, &[], "a", false)), Record::Reconciled];
+        assert_eq!(next(&synced, "b", false), (vec![1], false), "all is synced");
         records.push(Record::Stopped);
         assert_eq!(next(&records, "b", false), (vec![1], false));
     }

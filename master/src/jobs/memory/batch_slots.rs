@@ -12,6 +12,9 @@ use saline_messages::{Batch, MasterTime, MinionJobState};
 
 use crate::jobs::memory::batch_progress::BatchStop;
 
+/// How often a minion may let its turn pass, present and without a claim, before the batch goes on without it.
+const MAX_TURNS_MISSED: u8 = 3;
+
 /// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]
 pub(crate) struct BatchSlots {
@@ -37,6 +40,8 @@ pub(crate) struct BatchSlots {
     /// The lowest and the highest ticket so far.
     tickets: (i64, i64),
     is_looked_at: bool,
+    /// The minions that have let too many turns pass, and get no other one before they were away.
+    passed_over: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,8 @@ struct Member {
     holds_since: Option<MasterTime>,
     /// Whether it had its slot for longer than the batch allows. It gets no other one.
     is_overdue: bool,
+    /// How many turns the minion has let pass.
+    turns_missed: u8,
 }
 
 /// How far a minion is in the batch.
@@ -100,6 +107,7 @@ impl BatchSlots {
             failed: None,
             tickets: (0, 0),
             is_looked_at: false,
+            passed_over: BTreeSet::new(),
         };
         for state in states {
             let place = match state {
@@ -118,6 +126,7 @@ impl BatchSlots {
                 was_granted: place == MemberState::Holding,
                 holds_since: None,
                 is_overdue: false,
+                turns_missed: 0,
             });
         }
         slots
@@ -151,9 +160,9 @@ impl BatchSlots {
     }
 
     /// Notes which minions are present. One that has its turn and is away loses it and its slot at once, one that is
-    /// present and does not claim the job after the grace time, and lets the others pass. One that holds a slot and
-    /// is away loses the slot after the grace time, and one that holds it for longer than the batch allows loses it for good;
-    /// with `failhard` that counts as a failure.
+    /// present and does not claim the job after the grace time, and lets the others pass; after the third time it is
+    /// left out. One that holds a slot and is away loses the slot after the grace time, and one that holds it for longer
+    /// than the batch allows loses it for good; with `failhard` that counts as a failure.
     pub(crate) fn look(&mut self, now: MasterTime, is_present: impl Fn(usize) -> bool) {
         self.is_looked_at = true;
         for at in 0..self.members.len() {
@@ -169,6 +178,9 @@ impl BatchSlots {
             match (member.place, away) {
                 (MemberState::Waiting, None) => self.make_ready(at),
                 (MemberState::Waiting, Some(_)) => {
+                    if self.passed_over.remove(&at) {
+                        self.members[at].turns_missed = 0;
+                    }
                     self.ready.remove(&(ticket, at));
                     if self.members[at].was_granted {
                         self.move_to(at, MemberState::Released);
@@ -177,7 +189,12 @@ impl BatchSlots {
                 (MemberState::Turn(_), Some(_)) => self.take_turn_back(at),
                 (MemberState::Turn(until), None) if until <= now => {
                     self.tickets.1 += 1;
-                    self.members[at].ticket = self.tickets.1;
+                    let member = &mut self.members[at];
+                    member.ticket = self.tickets.1;
+                    member.turns_missed = member.turns_missed.saturating_add(1);
+                    if member.turns_missed >= MAX_TURNS_MISSED && !member.was_granted {
+                        self.passed_over.insert(at);
+                    }
                     self.take_turn_back(at);
                 }
                 (MemberState::Holding, Some(since)) if since.saturating_add(self.grace) <= now => {
@@ -239,7 +256,7 @@ impl BatchSlots {
     /// Puts a present minion that waits among those that are next, unless the batch was stopped.
     fn make_ready(&mut self, at: usize) {
         let member = self.members[at];
-        if self.stopped.is_none() || member.was_granted {
+        if (self.stopped.is_none() || member.was_granted) && !self.passed_over.contains(&at) {
             self.ready.insert((member.ticket, at));
         }
     }
@@ -332,6 +349,9 @@ impl BatchSlots {
         if to != MemberState::Holding {
             member.holds_since = None;
         }
+        if to == MemberState::Ended {
+            self.passed_over.remove(&at);
+        }
         if from == MemberState::Waiting {
             self.ready.remove(&(member.ticket, at));
             self.waiting -= 1;
@@ -358,21 +378,29 @@ impl BatchSlots {
         }
     }
 
-    /// Returns the minions whose turn cannot come because they are away, when all others have ended. One that was
-    /// present meanwhile gets the grace time to come back.
+    /// Returns the minions that the batch goes on without: those that have let too many turns pass, and those whose turn
+    /// cannot come because they are away, when all others have ended. One that was present meanwhile gets the grace time
+    /// to come back.
     pub(crate) fn left_behind(&self, now: MasterTime) -> Vec<usize> {
+        let passed_over = || self.passed_over.iter().copied().collect();
         if self.taken > 0 || !self.ready.is_empty() || !self.is_looked_at {
-            return Vec::new();
+            return passed_over();
         }
         let is_late = |member: &Member| {
             let since = member.away.unwrap_or(now);
             since == 0 || since.saturating_add(self.grace) <= now
         };
         let left = self.never_granted();
-        match left.iter().all(|at| is_late(&self.members[*at])) {
+        let is_left = |at: &usize| self.passed_over.contains(at) || is_late(&self.members[*at]);
+        match left.iter().all(is_left) {
             true => left,
-            false => Vec::new(),
+            false => passed_over(),
         }
+    }
+
+    /// Whether the minion has let so many turns pass that the batch goes on without it.
+    pub(crate) fn is_passed_over(&self, at: usize) -> bool {
+        self.passed_over.contains(&at)
     }
 
     /// Returns until when minions that are gone hold the batch up: those that have slots, if all of them are gone; if nobody

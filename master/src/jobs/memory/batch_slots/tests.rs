@@ -62,12 +62,18 @@ struct Minion {
     /// A claim was granted, and the slot was not lost since.
     holds: bool,
     was_granted: bool,
+    /// How often it was present and did not claim in its turn.
+    turns_missed: u8,
     begun: u32,
 }
 
 impl Minion {
     fn is_open(&self) -> bool {
         !self.state.is_final()
+    }
+
+    fn is_passed_over(&self) -> bool {
+        self.turns_missed >= 3 && !self.was_granted && self.turn.is_none()
     }
 }
 
@@ -96,6 +102,7 @@ impl World {
             turn: None,
             holds: false,
             was_granted: false,
+            turns_missed: 0,
             begun: 0,
         });
         let mut world = Self {
@@ -145,9 +152,15 @@ impl World {
                 true => None,
                 false => Some(minion.away.unwrap_or(self.now)),
             };
+            let is_late = minion.turn.is_some_and(|at| at + GRACE <= self.now);
+            if minion.away.is_some() && minion.is_passed_over() {
+                minion.turns_missed = 0;
+            } else if minion.away.is_none() && is_late {
+                minion.turns_missed += 1;
+            }
             // Who is away loses its turn at once, who does not claim when the time for it is over, and who
             // was granted the job its slot when the grace time is over.
-            if minion.away.is_some() || minion.turn.is_some_and(|at| at + GRACE <= self.now) {
+            if minion.away.is_some() || is_late {
                 minion.turn = None;
             }
             if minion.holds && minion.away.is_some_and(|since| since + GRACE <= self.now) {
@@ -165,8 +178,11 @@ impl World {
         }
         for at in self.slots.left_behind(self.now) {
             let minion = &self.minions[at];
-            assert!(minion.away.is_some() && !minion.was_granted, "{minion:?}");
-            assert!(!self.minions.iter().any(|m| m.holds || m.turn.is_some()));
+            assert!(!minion.was_granted, "{minion:?}");
+            if !minion.is_passed_over() {
+                assert!(minion.away.is_some(), "{minion:?}");
+                assert!(!self.minions.iter().any(|m| m.holds || m.turn.is_some()));
+            }
             match self.batch.queues {
                 true if minion.state == Queued => {}
                 true => self.set(at, Queued, false),
@@ -196,6 +212,7 @@ impl World {
                 && minion.away.is_none()
                 && minion.turn.is_none()
                 && !minion.was_granted
+                && !minion.is_passed_over()
         };
         let rests = self.now < self.rests_until;
         if !self.is_stopped && !rests && self.minions.iter().any(|minion| waits(&minion)) {
@@ -249,6 +266,7 @@ impl World {
         for minion in &mut self.minions {
             (minion.is_present, minion.away) = (false, Some(now));
             (minion.was_told, minion.turn) = (false, None);
+            minion.turns_missed = 0;
             minion.holds = minion.is_open() && minion.was_granted;
         }
     }
@@ -291,11 +309,17 @@ impl World {
 
     /// Everybody comes and does what it is told, until the batch is complete.
     fn finish(&mut self) {
+        // Who was passed over and is queued gets its turn when it comes back.
+        for at in 0..self.minions.len() {
+            self.apply(&Event::Leave(at));
+        }
+        self.apply(&Event::Look);
         for at in 0..self.minions.len() {
             self.apply(&Event::Arrive(at));
         }
         for _ in 0..4 * self.minions.len() + 8 {
-            self.apply(&Event::Time(GRACE));
+            // Every slot has rested then, and no turn that came in the last round has passed.
+            self.apply(&Event::Time(GRACE - 1));
             self.apply(&Event::Look);
             for at in 0..self.minions.len() {
                 self.apply(&Event::Claim(at, true));
@@ -392,6 +416,40 @@ fn a_minion_that_is_present_and_does_not_claim_lets_the_others_pass() {
     // Its claim comes late.
     world.apply(&Event::Claim(0, true));
     assert_eq!(world.minions[0].begun, 0);
+}
+
+#[test]
+fn a_minion_that_lets_three_turns_pass_is_left_out() {
+    for queues in [false, true] {
+        let mut world = World::new(Batch { queues, ..ONE }, &[true]);
+        for _ in 0..2 {
+            world.apply(&Event::Time(GRACE));
+            world.apply(&Event::Look);
+            assert_eq!(world.minions[0].state, Waiting);
+            assert!(world.minions[0].turn.is_some(), "it has the next turn");
+        }
+        world.apply(&Event::Time(GRACE));
+        world.apply(&Event::Look);
+        if !queues {
+            assert_eq!(world.minions[0].state, NotConnected);
+            assert!(world.slots.is_complete());
+            continue;
+        }
+        assert_eq!(world.minions[0].state, Queued);
+        world.apply(&Event::Look);
+        assert_eq!(world.minions[0].turn, None);
+        // It was started again.
+        for event in [
+            Event::Leave(0),
+            Event::Look,
+            Event::Arrive(0),
+            Event::Look,
+            Event::Claim(0, true),
+        ] {
+            world.apply(&event);
+        }
+        assert_eq!(world.minions[0].begun, 1);
+    }
 }
 
 #[test]

@@ -141,6 +141,10 @@ impl OpenJobs {
             .into_iter()
             .map(|at| (at, MinionJobState::Cancelled));
         let behind = batch.slots.left_behind(now);
+        let passed_over = behind.iter().filter(|at| batch.slots.is_passed_over(**at));
+        let passed_over: BTreeSet<MinionId> = passed_over
+            .filter_map(|at| Some(states.get(*at)?.0.clone()))
+            .collect();
         let behind = behind.into_iter().map(|at| (at, away));
         let settled: Vec<(MinionId, MinionJobState)> = settled
             .chain(behind)
@@ -148,7 +152,13 @@ impl OpenJobs {
             .collect();
         for (minion, to) in settled {
             if self.change(job, &minion, to, now, true) {
-                step.settled.push((jid::from_micros(job), minion, to));
+                let jid = jid::from_micros(job);
+                if passed_over.contains(&minion) {
+                    tracing::warn!(
+                        "batch {jid}: minion {minion} is present and let its turn pass too often; the batch goes on without it"
+                    );
+                }
+                step.settled.push((jid, minion, to));
             }
         }
         // The batch was removed if no minion is left.
