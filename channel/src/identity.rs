@@ -29,8 +29,13 @@ impl PublicIdentity {
 
     /// Whether `finger` is this key's fingerprint; case and colons are ignored.
     pub fn has_fingerprint(&self, finger: &str) -> bool {
-        let plain = |text: &str| text.trim().replace(':', "").to_ascii_lowercase();
-        plain(finger) == plain(&self.fingerprint())
+        plain_fingerprint(finger) == plain_fingerprint(&self.fingerprint())
+    }
+
+    /// Whether `text` is the whole fingerprint of a key; case and colons are ignored.
+    pub fn is_fingerprint(text: &str) -> bool {
+        let plain = plain_fingerprint(text);
+        plain.len() == 64 && plain.bytes().all(|digit| digit.is_ascii_hexdigit())
     }
 
     /// Returns a PEM block (`PUBLIC KEY`, RFC 8410).
@@ -60,6 +65,11 @@ impl fmt::Debug for PublicIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.fingerprint())
     }
+}
+
+/// Returns a fingerprint in lower case, without colons.
+fn plain_fingerprint(text: &str) -> String {
+    text.trim().replace(':', "").to_ascii_lowercase()
 }
 
 /// The name of the file that holds a private key.
@@ -223,7 +233,13 @@ mod tests {
         let public = Identity::generate().unwrap().public();
         assert_eq!(PublicIdentity::from_pem(&public.to_pem()).unwrap(), public);
         assert!(PublicIdentity::from_pem("-----BEGIN PUBLIC KEY-----\nAAAA\n").is_err());
-        assert!(public.has_fingerprint(&public.fingerprint().to_uppercase().replace(':', "")));
+        let plain = public.fingerprint().to_uppercase().replace(':', "");
+        assert!(public.has_fingerprint(&plain));
+        assert!(PublicIdentity::is_fingerprint(&plain));
+        assert!(PublicIdentity::is_fingerprint(&public.fingerprint()));
+        for other in ["", "web1", &plain[1..], &format!("{plain}0")] {
+            assert!(!PublicIdentity::is_fingerprint(other), "{other}");
+        }
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Maintenance {
             if clock.now() >= credible {
                 self.prune().await;
             }
-            self.expire_pending_keys().await;
+            self.expire_keys().await;
         }
     }
 
@@ -174,26 +174,27 @@ impl Maintenance {
         }
     }
 
-    /// Removes the pending keys that are not presented any more.
-    async fn expire_pending_keys(&self) {
+    /// Removes the pending and denied keys that are not presented any more.
+    async fn expire_keys(&self) {
         let Some(kept) = self.settings.now().pending_key_expiry else {
             return;
         };
-        let expire = move |keys: &KeyStore| keys.expire_pending(kept);
+        let expire = move |keys: &KeyStore| keys.expire(kept);
         match self.keys.with_minions(expire).await {
             Some(Ok(expired)) => {
-                for id in expired {
-                    tracing::info!("removed the pending key of minion {id}: pending_key_days");
+                for (state, id) in expired {
+                    let adjective = state.adjective();
+                    tracing::info!("removed the {adjective} key of minion {id}: pending_key_days");
                     let origin = EventOrigin::master();
                     self.events.key(origin, &id, "delete").await;
-                    let subject = "delete, pending".to_owned();
+                    let subject = format!("delete, {adjective}");
                     let noted = self
                         .decisions
                         .note_key_refused(&id, subject, "pending_key_days");
                     noted.await;
                 }
             }
-            Some(Err(error)) => tracing::error!("old pending keys were not removed: {error}"),
+            Some(Err(error)) => tracing::error!("old keys were not removed: {error}"),
             // The runtime logs why.
             None => {}
         }

@@ -21,6 +21,16 @@ impl KeyState {
     /// All states, in the order in which `saline-key -L` prints them.
     pub const ALL: [KeyState; 4] = [Self::Accepted, Self::Denied, Self::Pending, Self::Rejected];
 
+    /// Returns the word for a key in this state.
+    pub fn adjective(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Denied => "denied",
+            Self::Pending => "pending",
+            Self::Rejected => "rejected",
+        }
+    }
+
     /// Returns Salt's name of the folder.
     pub fn folder(self) -> &'static str {
         match self {
@@ -76,8 +86,9 @@ pub enum KeyRequest {
         request_id: RequestId,
         /// What becomes of the keys.
         action: KeyAction,
-        /// The keys. A key that is no longer in the given state is left alone.
-        keys: Vec<(KeyState, MinionId)>,
+        /// The keys as they were shown to the operator. Where another key has come into the place of one, or none is
+        /// there any more, nothing is done.
+        keys: Vec<KeyEntry>,
     },
 }
 
@@ -91,4 +102,7 @@ pub struct KeyReply {
     /// The ids under which two machines, or a machine and a copy of it, are in use, with the address of
     /// each.
     pub duplicates: Vec<(MinionId, Vec<String>)>,
+    /// The minions whose accepted keys have all gone at once, as when their folder is not mounted; for `List`. An
+    /// operator deletes them as an accepted [`NO_KEY`](KeyEntry::NO_KEY).
+    pub missing: Vec<MinionId>,
 }

@@ -387,7 +387,11 @@ fn operator(lines: &mut String) {
         let act = KeyRequest::Act {
             request_id: request_id(),
             action,
-            keys: vec![(KeyState::Pending, id())],
+            keys: vec![KeyEntry {
+                id: id(),
+                state: KeyState::Pending,
+                identity: [1; 32],
+            }],
         };
         request(
             lines,
@@ -470,6 +474,7 @@ fn operator(lines: &mut String) {
         keys: keys.to_vec(),
         master: [2; 32],
         duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
+        missing: vec![id()],
     };
     reply(lines, "Keys", OperatorReply::Keys(keys));
     let matches = TargetMatches {

@@ -6,6 +6,8 @@ saline_testing::over_each_transport!(
     a_rejected_key_waits_and_a_deleted_one_starts_again,
     deleting_an_accepted_key_ends_its_session_at_once,
     another_key_under_the_same_id_is_denied,
+    rejecting_the_key_of_an_impostor_keeps_the_good_minion,
+    keys_that_were_all_removed_by_hand_are_revoked_by_deleting_all,
     a_master_with_another_key_is_refused_with_what_to_do,
     a_wrong_master_finger_is_refused,
 );
@@ -148,6 +150,73 @@ fn another_key_under_the_same_id_is_denied(transport: &'static str) {
     // The one that was accepted still is.
     let listed = key(&fleet, &["-l", "acc"]).expect(0);
     assert_eq!(listed.stdout, "Accepted Keys:\nm1\n");
+}
+
+/// Returns the fingerprint that a line of a refused minion ends with.
+fn fingerprint_in(line: &str) -> &str {
+    line.rsplit(' ').next().unwrap()
+}
+
+fn rejecting_the_key_of_an_impostor_keeps_the_good_minion(transport: &'static str) {
+    let mut fleet = Fleet::with_minions(transport, &["web1"]);
+    let impostor = fleet.spawn_minion("web1", "impostor", "");
+    let said = impostor
+        .log
+        .wait_for("another key is known under its id", 1);
+    let bad = fingerprint_in(&said).to_owned();
+    let advice = format!("saline-key -a web1 --include-denied --finger {bad}");
+    assert!(said.contains(&advice), "{said}");
+    key(&fleet, &["-y", "-r", "web1", "--include-denied"]).expect(0);
+    let said = impostor.log.wait_for("is rejected", 1);
+    let advice = format!("saline-key -a web1 --include-rejected --finger {bad}");
+    assert!(said.contains(&advice), "{said}");
+    // The good one is there, and comes back.
+    fleet.saline(&["web1", "test.ping"]).expect(0);
+    drop(fleet.minions.remove("web1"));
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["web1", "test.ping"]).expect(0);
+    assert_eq!(fleet.minions["web1"].log.count("is rejected"), 0);
+
+    // Nobody is let in with the fingerprint of another machine.
+    let listed = key(&fleet, &["-f", "web1", "--out", "json"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let good = json["minions"]["web1"].as_str().unwrap();
+    let wrong = ["-y", "-a", "web1", "--include-rejected", "--finger", good];
+    let refused = key(&fleet, &wrong).expect(1);
+    assert!(
+        refused.stderr.contains("is accepted already"),
+        "{refused:?}"
+    );
+
+    // The impostor's key is deleted alone, and its next one is denied as before.
+    key(&fleet, &["-y", "-d", "web1", "--finger", &bad]).expect(0);
+    fleet.master().log.wait_for("is denied", 2);
+    key(&fleet, &["-y", "-d", "web1", "--only-denied"]).expect(0);
+    fleet.saline(&["web1", "test.ping"]).expect(0);
+}
+
+fn keys_that_were_all_removed_by_hand_are_revoked_by_deleting_all(transport: &'static str) {
+    let fleet = Fleet::with_minions(transport, &["m1", "m2"]);
+    let folder = fleet.path("master/etc/saline/pki/master/minions");
+    std::fs::rename(&folder, folder.with_file_name("aside")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let log = &fleet.master().log;
+    let said = log.wait_for("all 2 accepted keys are missing", 1);
+    assert!(said.contains("saline-key -D"), "{said}");
+    let listed = key(&fleet, &["-L"]).expect(0);
+    assert!(listed.stderr.contains("saline-key -D"), "{listed:?}");
+    let deleted = key(&fleet, &["-y", "-D"]).expect(0);
+    assert!(
+        deleted.stdout.contains("Key for minion m2 deleted."),
+        "{deleted:?}"
+    );
+    log.wait_for("group key was rotated", 1);
+    // Their sessions have ended: they are new to the master, which accepts every key here.
+    for id in ["m1", "m2"] {
+        log.wait_for(&format!("minion {id} is connected"), 2);
+    }
+    assert_eq!(key(&fleet, &["-L"]).expect(0).stderr, "");
 }
 
 fn a_master_with_another_key_is_refused_with_what_to_do(transport: &'static str) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use saline_channel::PublicIdentity;
 use saline_config::LogLevel;
 use saline_messages::{KeyAction, KeyState, MinionId};
 
@@ -55,6 +56,8 @@ pub(crate) struct Selection {
     pub(crate) glob: String,
     /// The states of the keys, in the order in which they are printed.
     pub(crate) states: Vec<KeyState>,
+    /// The fingerprint of the only key that is meant, in lower case.
+    pub(crate) fingerprint: Option<String>,
 }
 
 /// List, accept, reject and delete the keys of minions.
@@ -128,7 +131,8 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'P', long)]
     print_all: bool,
 
-    /// Print the fingerprint of the key with this id, or of those whose ids match this glob.
+    /// Print the fingerprint of the key with this id, or of those whose ids match this glob. Beside -a, -r or -d: the
+    /// fingerprint of the key that is meant, and every other key is left alone.
     #[arg(short = 'f', long, value_name = "FINGER")]
     finger: Option<String>,
 
@@ -169,6 +173,10 @@ pub(crate) struct KeyArguments {
     #[arg(long)]
     include_denied: bool,
 
+    /// Delete denied keys alone.
+    #[arg(long)]
+    only_denied: bool,
+
     /// Show beside each key where its minion is and when it was heard last, also where the output is no terminal.
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
@@ -208,6 +216,29 @@ impl KeyArguments {
                 &format!("{word:?} belongs to no option: one key or glob an option, in quotes"),
             ));
         }
+        let changes_one = [&read.accept, &read.reject, &read.delete].map(Option::is_some);
+        let names_key = changes_one.contains(&true) && read.finger.is_some();
+        if names_key && read.fingerprint().is_none() {
+            return Err(Refused::usage(
+                USAGE,
+                "--finger beside -a, -r or -d takes a whole fingerprint, as saline-key -f prints it",
+            ));
+        }
+        let deletes = read.delete.is_some() || read.delete_all;
+        let includes = read.include_all
+            || read.include_accepted
+            || read.include_rejected
+            || read.include_denied;
+        if deletes && includes {
+            return Err(Refused::usage(
+                USAGE,
+                "-d deletes keys in every state: --only-denied deletes denied ones alone, and --finger the key with \
+                 one fingerprint",
+            ));
+        }
+        if read.only_denied && !deletes {
+            return Err(Refused::usage(USAGE, "--only-denied goes with -d or -D"));
+        }
         let verbs = [
             read.list.is_some(),
             read.list_all,
@@ -219,7 +250,7 @@ impl KeyArguments {
             read.delete_all,
             read.print.is_some(),
             read.print_all,
-            read.finger.is_some(),
+            read.finger.is_some() && !names_key,
             read.finger_all,
             read.gen_keys.is_some(),
             read.rotate_aes_key,
@@ -259,17 +290,22 @@ impl KeyArguments {
         let everywhere = |glob| Selection {
             glob,
             states: KeyState::ALL.to_vec(),
+            fingerprint: None,
         };
         if let Some(glob) = one_or_all(&self.accept, self.accept_all) {
             let states = self.states(KeyState::Rejected, self.include_rejected);
-            return KeyVerb::Act(KeyAction::Accept, Selection { glob, states });
+            return self.act(KeyAction::Accept, glob, states);
         }
         if let Some(glob) = one_or_all(&self.reject, self.reject_all) {
             let states = self.states(KeyState::Accepted, self.include_accepted);
-            return KeyVerb::Act(KeyAction::Reject, Selection { glob, states });
+            return self.act(KeyAction::Reject, glob, states);
         }
         if let Some(glob) = one_or_all(&self.delete, self.delete_all) {
-            return KeyVerb::Act(KeyAction::Delete, everywhere(glob));
+            let states = match self.only_denied {
+                true => vec![KeyState::Denied],
+                false => KeyState::ALL.to_vec(),
+            };
+            return self.act(KeyAction::Delete, glob, states);
         }
         if let Some(glob) = one_or_all(&self.print, self.print_all) {
             return KeyVerb::Show(KeyListing::Keys, everywhere(glob));
@@ -285,8 +321,27 @@ impl KeyArguments {
             Selection {
                 glob: all(),
                 states,
+                fingerprint: None,
             },
         )
+    }
+
+    fn act(&self, action: KeyAction, glob: String, states: Vec<KeyState>) -> KeyVerb {
+        let fingerprint = self.fingerprint();
+        KeyVerb::Act(
+            action,
+            Selection {
+                glob,
+                states,
+                fingerprint,
+            },
+        )
+    }
+
+    /// Returns the value of `--finger`, if it is a whole fingerprint.
+    fn fingerprint(&self) -> Option<String> {
+        let fingerprint = self.finger.as_ref()?.to_ascii_lowercase();
+        PublicIdentity::is_fingerprint(&fingerprint).then_some(fingerprint)
     }
 
     /// Returns the states to act on: pending, `other` and denied keys as they are included.

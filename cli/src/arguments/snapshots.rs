@@ -380,6 +380,7 @@ fn keys() {
     let all = Selection {
         glob: "*".into(),
         states: KeyState::ALL.to_vec(),
+        fingerprint: None,
     };
     assert_eq!(
         key("saline-key"),
@@ -407,7 +408,8 @@ fn keys() {
             KeyAction::Accept,
             Selection {
                 glob: "m*".into(),
-                states: vec![KeyState::Pending]
+                states: vec![KeyState::Pending],
+                fingerprint: None,
             }
         )
     );
@@ -450,6 +452,21 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     Usage: saline-key [options]
 
     saline-key: error: one thing at a time: list, accept, reject, delete, print, finger, gen-keys or rotate-aes-key
+    ");
+    insta::assert_snapshot!(error("saline-key -a web1 --finger web1"), @"
+    Usage: saline-key [options]
+
+    saline-key: error: --finger beside -a, -r or -d takes a whole fingerprint, as saline-key -f prints it
+    ");
+    insta::assert_snapshot!(error("saline-key -d web1 --include-denied"), @"
+    Usage: saline-key [options]
+
+    saline-key: error: -d deletes keys in every state: --only-denied deletes denied ones alone, and --finger the key with one fingerprint
+    ");
+    insta::assert_snapshot!(error("saline-key -a web1 --only-denied"), @"
+    Usage: saline-key [options]
+
+    saline-key: error: --only-denied goes with -d or -D
     ");
     insta::assert_snapshot!(error("saline-key -l some"), @"
     Usage: saline-key [options]
@@ -577,6 +594,8 @@ fn options_of_salt_are_taken_or_named() {
         "--rotate-aes-key",
         "--gen-keys web1 --gen-keys-dir /x --keysize 4096 --user root",
         "-L -u root --log-file /x",
+        "-d x --only-denied",
+        "-D --only-denied",
         "-A --include-all --include-accepted --include-rejected --include-denied",
         "-A -y -q --yes --quiet --out json --no-color -c /x --log-level info",
     ] {

@@ -4,12 +4,14 @@ mod change;
 mod generate;
 mod last_seen;
 mod listing;
+mod wrong_key;
 
 use std::ffi::OsString;
 use std::io;
 
+use saline_channel::PublicIdentity;
 use saline_data::printable::escape_line;
-use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState};
+use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
 use saline_protocol::transport::Registry;
 
 use self::last_seen::LastSeenOfKeys;
@@ -129,10 +131,26 @@ impl KeyCommand<'_> {
                 self.show(screen, shown, &reply)
             }
             KeyVerb::Act(action, selection) => {
+                let is_missing = |id: &MinionId| KeyEntry {
+                    id: id.clone(),
+                    state: KeyState::Accepted,
+                    identity: KeyEntry::NO_KEY,
+                };
+                let missing: Vec<KeyEntry> = reply.missing.iter().map(is_missing).collect();
                 let mut keys = matching(&reply.keys, &selection, &glob);
+                keys.extend(matching(&missing, &selection, &glob));
                 keys.retain(|key| key.holds_key() || action == KeyAction::Delete);
                 if keys.is_empty() {
-                    return self.no_match(screen, &selection);
+                    return match &selection.fingerprint {
+                        Some(fingerprint) => {
+                            let others = reply
+                                .keys
+                                .iter()
+                                .filter(|key| glob.matches(key.id.as_str()));
+                            Ok(wrong_key::explain(screen, action, fingerprint, others))
+                        }
+                        None => self.no_match(screen, &selection),
+                    };
                 }
                 self.act(screen, action, keys).await
             }
@@ -209,11 +227,15 @@ fn adjective(state: KeyState) -> &'static str {
     }
 }
 
-/// Returns the selected keys, by name.
+/// Returns the selected keys, by state and name.
 fn matching<'k>(keys: &'k [KeyEntry], selection: &Selection, glob: &Glob) -> Vec<&'k KeyEntry> {
     let mut keys: Vec<&KeyEntry> = keys
         .iter()
         .filter(|key| selection.states.contains(&key.state) && glob.matches(key.id.as_str()))
+        .filter(|key| {
+            let meant = selection.fingerprint.as_deref();
+            meant.is_none_or(|meant| PublicIdentity(key.identity).has_fingerprint(meant))
+        })
         .collect();
     keys.sort_by(|a, b| (a.state, &a.id).cmp(&(b.state, &b.id)));
     keys

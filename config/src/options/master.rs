@@ -303,9 +303,9 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "max_pending_keys",
         unit: "keys, 1 or more",
         default: "10000",
-        help: "The largest number of pending keys. When there are so many, the address that has most of them \
-               loses one for a new minion at another address; minions whose address is not known count as one address. \
-               Other new minions are refused until there is room.",
+        help: "The largest number of pending keys, and of denied keys. When there are so many, the address that has most \
+               of them loses one for a minion at another address; minions whose address is not known count as one \
+               address. Other new minions are refused until there is room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
             Ok(())
@@ -366,7 +366,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "pending_key_days",
         unit: "days, 0 to 36500",
         default: "7",
-        help: "A pending key is removed when its minion has not presented it for so long, so that the keys \
+        help: "A pending or denied key is removed when its minion has not presented it for so long, so that the keys \
                of strangers do not keep new minions out; 0 for never.",
         read: |config, given| {
             let days: u64 = given.whole(0..=36_500, "a number of days, 0 for never")?;

@@ -3,8 +3,8 @@
 use saline_channel::KeyError;
 use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
 
-use super::KeyStore;
 use super::folder::Found;
+use super::{Acting, KeyOnDisk, KeyStore};
 
 /// The change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl KeyChange {
     /// were accepted with is no longer accepted.
     pub fn ends_sessions(&self) -> bool {
         self.from == KeyState::Accepted
-            || self.to == Some(KeyState::Rejected)
+            || (self.from == KeyState::Pending && self.to == Some(KeyState::Rejected))
             || self.replaced.is_some()
     }
 
@@ -53,8 +53,8 @@ pub struct Applied {
 }
 
 impl KeyStore {
-    /// Carries out the request of an operator. Keys that are no longer in the given state are left
-    /// alone. Changes survive a power loss. Blocks on the disk.
+    /// Carries out the request of an operator. A key that is no longer in the given state is left alone, and so is
+    /// another key that has come into its place. Changes survive a power loss. Blocks on the disk.
     pub fn apply(&self, request: &KeyRequest) -> Applied {
         let mut applied = Applied::default();
         applied.error = match request {
@@ -77,14 +77,15 @@ impl KeyStore {
     fn act(
         &self,
         action: KeyAction,
-        keys: &[(KeyState, MinionId)],
+        keys: &[KeyEntry],
         changes: &mut Vec<KeyChange>,
     ) -> Result<(), KeyError> {
         let mut acting = self.acting();
         // Counted again after the action, whatever its result.
-        acting.pending = None;
-        let outcome = keys.iter().try_for_each(|(from, id)| {
-            changes.extend(self.change(action, *from, id)?);
+        acting.pending.list_again();
+        acting.denied.list_again();
+        let outcome = keys.iter().try_for_each(|key| {
+            changes.extend(self.change(&acting, action, key)?);
             Ok(())
         });
         for change in changes.iter() {
@@ -92,7 +93,11 @@ impl KeyStore {
                 (_, Some(KeyState::Accepted)) => {
                     acting.seen.note(&change.id, Some(change.identity));
                 }
-                (KeyState::Accepted, _) | (_, Some(KeyState::Rejected)) => {
+                // One that is rejected may be another key than the accepted one.
+                (KeyState::Accepted, _) => acting.seen.note(&change.id, None),
+                (_, Some(KeyState::Rejected))
+                    if self.key_on_disk(&change.id) == KeyOnDisk::NotAccepted =>
+                {
                     acting.seen.note(&change.id, None);
                 }
                 _ => {}
@@ -105,15 +110,21 @@ impl KeyStore {
 
     fn change(
         &self,
+        acting: &Acting,
         action: KeyAction,
-        from: KeyState,
-        id: &MinionId,
+        shown: &KeyEntry,
     ) -> Result<Option<KeyChange>, KeyError> {
+        let (from, id) = (shown.state, &shown.id);
+        let is_missing = from == KeyState::Accepted && acting.seen.is_missing(id);
         let identity = match self.folder(from).read(id)? {
             Found::Key(identity) => identity,
             Found::NoKey if action == KeyAction::Delete => KeyEntry::NO_KEY,
+            Found::Nothing if action == KeyAction::Delete && is_missing => KeyEntry::NO_KEY,
             Found::NoKey | Found::Nothing => return Ok(None),
         };
+        if identity != shown.identity {
+            return Ok(None);
+        }
         let to = match action {
             KeyAction::Accept => Some(KeyState::Accepted),
             KeyAction::Reject => Some(KeyState::Rejected),

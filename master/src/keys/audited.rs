@@ -33,7 +33,7 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
         true => Principal::LocalRoot,
         false => Principal::MasterUser,
     };
-    let minions: Vec<MinionId> = keys.iter().map(|(_, id)| id.clone()).collect();
+    let minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
     let record = Record {
         principal: principal.to_string(),
         action: Action::ChangeKeys.name(),

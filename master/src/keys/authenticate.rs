@@ -3,15 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use saline_channel::KeyError;
-use saline_messages::{Admission, MinionId};
+use saline_messages::{Admission, KeyState, MinionId};
 use saline_protocol::transport::Source;
 
 use super::folder::Found;
-use super::pending_sources::Room;
+use super::key_sources::Room;
 use super::{Acting, KeyStore};
 use crate::settings::KeyPolicy;
 
-/// How often it is noted that a pending key is still presented.
+/// How often it is noted that a pending or denied key is still presented.
 const TOUCHED: Duration = Duration::from_secs(3_600);
 
 /// The store's decision about a key, and what `salt/auth` reports of it.
@@ -25,8 +25,8 @@ pub struct Verdict {
     pub result: bool,
     /// Whether the store was changed.
     pub changed: bool,
-    /// The minion whose pending key was removed to make room for this one.
-    pub displaced: Option<MinionId>,
+    /// The pending or denied key that was removed to make room for this one: its state, and its minion.
+    pub displaced: Option<(KeyState, MinionId)>,
 }
 
 impl Verdict {
@@ -46,6 +46,10 @@ impl Verdict {
 
     const fn pend(changed: bool) -> Self {
         Self::new(Admission::Pending, "pend", true, changed)
+    }
+
+    const fn deny(changed: bool) -> Self {
+        Self::new(Admission::Denied, "denied", false, changed)
     }
 
     const REJECT: Self = Self::new(Admission::Rejected, "reject", false, false);
@@ -95,19 +99,31 @@ impl KeyStore {
             }
             return Ok(Verdict::accept(!known));
         }
+        let (accepted, pending) = (self.accepted.read(id)?, self.pending.read(id)?);
         match self.rejected.read(id)? {
-            Found::Key(_) => return Ok(Verdict::REJECT),
             Found::NoKey => return Ok(Verdict::error(Admission::Rejected)),
             Found::Nothing => {}
+            // Beside another key that is accepted or waits it rejects itself alone. Otherwise it rejects the id, or its
+            // holder would come back with a new key.
+            rejected => {
+                let is_other = |found| matches!(found, Found::Key(_)) && found != rejected;
+                let is_it = rejected == Found::Key(presented);
+                if is_it || !(is_other(accepted) || is_other(pending)) {
+                    return Ok(Verdict::REJECT);
+                }
+            }
         }
-        match self.accepted.read(id)? {
+        match accepted {
             Found::Key(known) if known == presented => return Ok(Verdict::accept(false)),
-            Found::Key(_) => return self.deny(id, presented),
+            Found::Key(_) => {
+                return self.deny(acting, id, presented, source, policy.max_pending);
+            }
             Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
             Found::Nothing => {}
         }
-        match self.pending.read(id)? {
-            Found::Key(known) if known != presented => return self.deny(id, presented),
+        match pending {
+            // It leaves no file: who presents two keys under one id would otherwise fill the disk.
+            Found::Key(known) if known != presented => return Ok(Verdict::deny(false)),
             Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
             Found::Key(_) | Found::Nothing if policy.auto_accept => {
                 self.keep_accepted(acting, id, presented)?;
@@ -115,18 +131,22 @@ impl KeyStore {
             }
             Found::Key(_) => {
                 self.pending.touch(id, self.clock.wall(), TOUCHED)?;
-                acting.pending_sources.take(id.clone(), source);
+                acting.pending.take(id, source);
                 return Ok(Verdict::pend(false));
             }
             Found::Nothing => {}
         }
-        let displaced = match self.make_room(acting, source, policy.max_pending)? {
+        let (folder, now) = (&self.pending, self.clock.now());
+        let room = acting
+            .pending
+            .make_room(folder, now, source, policy.max_pending);
+        let displaced = match room? {
             Room::Full => return Ok(Verdict::FULL),
             Room::Free => None,
-            Room::Displaced(id) => Some(id),
+            Room::Displaced(id) => Some((KeyState::Pending, id)),
         };
         self.pending.write_from(id, presented, source)?;
-        acting.pending_sources.take(id.clone(), source);
+        acting.pending.take(id, source);
         Ok(Verdict {
             displaced,
             ..Verdict::pend(true)
@@ -142,38 +162,66 @@ impl KeyStore {
     ) -> Result<(), KeyError> {
         self.accepted.write(id, key)?;
         self.pending.remove(id)?;
-        acting.pending_sources.release(id);
+        acting.pending.release(id);
         acting.seen.note(id, Some(key));
         Ok(())
     }
 
-    /// Puts aside a key that differs from the known one. The first denied key stays: an operator who
-    /// has compared a fingerprint then accepts that key, and not one that was presented later.
-    fn deny(&self, id: &MinionId, presented: [u8; 32]) -> Result<Verdict, KeyError> {
-        let first = self.denied.read(id)? == Found::Nothing;
-        if first {
-            self.denied.write(id, presented)?;
-        }
-        Ok(Verdict::new(Admission::Denied, "denied", false, first))
+    /// Puts aside a key that differs from the accepted one, if there is room for it among the `most` denied keys. The
+    /// first denied key of an id stays, unless its source has denied keys of many ids: a stranger could otherwise keep
+    /// the place of every machine that is to be reinstalled.
+    fn deny(
+        &self,
+        acting: &mut Acting,
+        id: &MinionId,
+        presented: [u8; 32],
+        source: Source,
+        most: usize,
+    ) -> Result<Verdict, KeyError> {
+        let (folder, now) = (&self.denied, self.clock.now());
+        let displaced = match folder.read(id)? {
+            Found::Key(known) if known == presented => {
+                folder.touch(id, self.clock.wall(), TOUCHED)?;
+                return Ok(Verdict::deny(false));
+            }
+            Found::Key(_) if acting.denied.gives_way(folder, now, id, source)? => {
+                Some((KeyState::Denied, id.clone()))
+            }
+            Found::Key(_) | Found::NoKey => return Ok(Verdict::deny(false)),
+            Found::Nothing => match acting.denied.make_room(folder, now, source, most)? {
+                Room::Full => return Ok(Verdict::deny(false)),
+                Room::Free => None,
+                Room::Displaced(id) => Some((KeyState::Denied, id)),
+            },
+        };
+        folder.write_from(id, presented, source)?;
+        acting.denied.take(id, source);
+        Ok(Verdict {
+            displaced,
+            ..Verdict::deny(true)
+        })
     }
 
-    /// Removes the pending keys that were presented last more than `kept` ago. Returns their minions. Blocks on
-    /// the disk.
+    /// Removes the pending and the denied keys that were presented last more than `kept` ago. Returns their states and
+    /// minions. Blocks on the disk.
     ///
     /// # Errors
     /// When the disk fails; some may be removed.
-    pub fn expire_pending(&self, kept: Duration) -> Result<Vec<MinionId>, KeyError> {
+    pub fn expire(&self, kept: Duration) -> Result<Vec<(KeyState, MinionId)>, KeyError> {
         let now = self.clock.wall();
+        let is_old = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age > kept);
         let mut expired = Vec::new();
-        for id in self.pending.names()? {
-            let presented = self.pending.modified(&id)?;
-            let is_old = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age > kept);
-            if presented.is_some_and(is_old) {
-                // It may be presented just now: then it is pending again with the next poll.
-                let mut acting = self.acting();
-                self.pending.remove(&id)?;
-                acting.pending_sources.release(&id);
-                expired.push(id);
+        for state in [KeyState::Pending, KeyState::Denied] {
+            let folder = self.folder(state);
+            for id in folder.names()? {
+                if folder.modified(&id)?.is_some_and(is_old) {
+                    // It may be presented just now: then it is there again with the next poll.
+                    let mut acting = self.acting();
+                    folder.remove(&id)?;
+                    acting.pending.list_again();
+                    acting.denied.list_again();
+                    expired.push((state, id));
+                }
             }
         }
         Ok(expired)

@@ -56,6 +56,8 @@ pub struct KeyChanges {
     /// The ids with a file among the accepted keys that has not held a key while this store is open, so that
     /// nobody knows which key is accepted: the file may be half written.
     pub unreadable: Vec<MinionId>,
+    /// The ids whose files are all missing since they were so at once, as when their folder is not mounted.
+    pub missing: Vec<MinionId>,
 }
 
 /// A look at the accepted keys, taken while others may change them.
@@ -67,13 +69,16 @@ pub(super) struct KeyScan {
     found: HashMap<MinionId, SeenKey>,
     /// The ids with a file in the folder of accepted keys, sorted.
     files: Arc<Vec<MinionId>>,
-    /// The ids with a file in the folder of rejected keys, sorted.
-    rejected: Arc<Vec<MinionId>>,
     /// As in the changes.
     unreadable: Vec<MinionId>,
 }
 
 impl SeenKeys {
+    /// Whether the key of this id is missing together with all others.
+    pub(super) fn is_missing(&self, id: &MinionId) -> bool {
+        self.missing.contains(id)
+    }
+
     /// Notes a change that this process has made.
     pub(super) fn note(&mut self, id: &MinionId, accepted: Option<[u8; 32]>) {
         let Some(keys) = &mut self.keys else {
@@ -100,6 +105,19 @@ impl SeenKeys {
 }
 
 impl KeyStore {
+    /// Notes that the keys of these minions, all that were accepted when the master ran last, were missing at its start.
+    pub fn note_missing(&self, ids: Vec<MinionId>) {
+        self.acting().seen.missing.extend(ids);
+    }
+
+    /// Returns the minions whose accepted keys have all gone at once, sorted, until one of them is back or an operator
+    /// deletes them.
+    pub fn missing(&self) -> Vec<MinionId> {
+        let mut missing: Vec<MinionId> = self.acting().seen.missing.iter().cloned().collect();
+        missing.sort_unstable();
+        missing
+    }
+
     /// Looks at the accepted keys, and compares them with the last look. A key that cannot be read now is looked
     /// at again the next time, and nothing has changed when two or more keys are all missing at once. Costs a
     /// system call for each accepted key, during which others may change keys, and blocks on the disk.
@@ -122,9 +140,9 @@ impl KeyStore {
         let accepted = all.collect();
         acting.seen.keys = Some(Arc::new(found));
         Ok(KeyChanges {
-            changed: Vec::new(),
             accepted,
             unreadable,
+            ..KeyChanges::default()
         })
     }
 
@@ -141,12 +159,17 @@ impl KeyStore {
         let accepted = self.accepted_ids()?;
         let rejected = self.ids().rejected.get_all(&self.rejected, now)?;
         let mut unreadable = self.ids().accepted.without_key();
-        unreadable.retain(|id| rejected.binary_search(id).is_err());
+        let rejects_every_key = |id: &MinionId| {
+            rejected.binary_search(id).is_ok() && matches!(self.rejected.read(id), Ok(Found::NoKey))
+        };
+        unreadable.retain(|id| !rejects_every_key(id));
         let mut found = HashMap::with_capacity(accepted.len());
         for id in accepted.iter() {
-            if rejected.binary_search(id).is_err()
-                && let Some(seen) = self.see(id, before.get(id).copied(), now)
-            {
+            let Some(seen) = self.see(id, before.get(id).copied(), now) else {
+                continue;
+            };
+            let may_be_rejected = rejected.binary_search(id).is_ok();
+            if !may_be_rejected || !self.rejects(id, &seen.identity)? {
                 found.insert(id.clone(), seen);
             }
         }
@@ -155,7 +178,6 @@ impl KeyStore {
             before,
             found,
             files: accepted,
-            rejected,
             unreadable,
         })
     }
@@ -174,8 +196,8 @@ impl KeyStore {
         if missing.is_empty() && scan.before.len() > 1 && !scan.before.keys().any(is_there) {
             missing = scan.before.keys().cloned().collect();
             tracing::error!(
-                "all {} accepted keys are missing at once, as when their folder is not mounted: nothing is \
-                 revoked for it; `saline-key -D` deletes all keys",
+                "all {} accepted keys are missing at once, as when their folder is not mounted: their sessions end \
+                 in a minute if none is back; `saline-key -D` revokes them, and withdraws their open jobs",
                 missing.len()
             );
         }
@@ -189,7 +211,7 @@ impl KeyStore {
                 old
             } else if old.map(|old| old.identity) == found.map(|found| found.identity) {
                 found
-            } else if missing.contains(id) && scan.rejected.binary_search(id).is_err() {
+            } else if missing.contains(id) && !self.is_rejected_now(id, old) {
                 old
             } else {
                 self.see_again(id, old, scan.now)
@@ -209,23 +231,37 @@ impl KeyStore {
                 keys.insert(id.clone(), seen);
             }
         }
+        // They are told when their files are back.
+        accepted.retain(|id, _| !missing.contains(id));
         acting.seen.keys = Some(Arc::new(keys));
+        let missing_now = missing.iter().cloned().collect();
         acting.seen.missing = missing;
         KeyChanges {
             changed,
             accepted: accepted.into_iter().collect(),
             unreadable: scan.unreadable,
+            missing: missing_now,
         }
+    }
+
+    /// Whether a key that is missing was rejected by hand.
+    fn is_rejected_now(&self, id: &MinionId, seen: Option<SeenKey>) -> bool {
+        seen.is_some_and(|seen| matches!(self.rejects(id, &seen.identity), Ok(true)))
     }
 
     /// Looks at one key while nobody else changes keys. Returns none when it is not accepted.
     fn see_again(&self, id: &MinionId, old: Option<SeenKey>, now: SystemTime) -> Option<SeenKey> {
-        let look = || Ok((self.rejected.exists(id)?, self.accepted.exists(id)?));
-        match look() {
-            Ok((false, true)) => self.see(id, old, now),
-            Ok(_) => None,
-            Err(error) => unseen(id, old, &error),
-        }
+        let look = || {
+            let seen = match self.accepted.exists(id)? {
+                true => self.see(id, old, now),
+                false => None,
+            };
+            Ok(match seen {
+                Some(seen) if self.rejects(id, &seen.identity)? => None,
+                seen => seen,
+            })
+        };
+        look().unwrap_or_else(|error| unseen(id, old, &error))
     }
 
     /// Looks at one key that has a file. Returns none when it holds no key, which is judged at the second look:

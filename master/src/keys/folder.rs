@@ -200,18 +200,24 @@ impl Folder {
         removed.map_err(|error| io_error("remove", &path, error))
     }
 
-    /// Makes the writes and deletions so far survive a power loss.
+    /// Makes the writes and deletions so far survive a power loss. A folder that was removed by hand has none.
     pub(super) fn sync(&self) -> Result<(), KeyError> {
-        File::open(&self.path)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| io_error("write", &self.path, error))
+        match File::open(&self.path).and_then(|folder| folder.sync_all()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            synced => synced.map_err(|error| io_error("write", &self.path, error)),
+        }
     }
 
-    /// Returns the file names that are ids, in no order. A file may hold no key; folders are left out.
+    /// Returns the file names that are ids, in no order. A file may hold no key; folders are left out. A folder that
+    /// was removed by hand holds nothing.
     pub(super) fn names(&self) -> Result<Vec<MinionId>, KeyError> {
         let read = || {
             let mut ids = Vec::new();
-            for entry in fs::read_dir(&self.path)? {
+            let entries = match fs::read_dir(&self.path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ids),
+                entries => entries?,
+            };
+            for entry in entries {
                 let entry = entry?;
                 let name = entry.file_name();
                 let text = name.to_string_lossy();
@@ -294,11 +300,14 @@ impl Folder {
         }
     }
 
-    /// Returns the time of the folder's last change: a name was added, removed, or replaced.
-    pub(super) fn changed(&self) -> Result<SystemTime, KeyError> {
-        fs::metadata(&self.path)
-            .and_then(|metadata| metadata.modified())
-            .map_err(|error| io_error("read", &self.path, error))
+    /// Returns the time of the folder's last change: a name was added, removed, or replaced. None when there is no
+    /// folder any more.
+    pub(super) fn changed(&self) -> Result<Option<SystemTime>, KeyError> {
+        match fs::metadata(&self.path).and_then(|metadata| metadata.modified()) {
+            Ok(changed) => Ok(Some(changed)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &self.path, error)),
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl FolderIds {
     ) -> Result<bool, KeyError> {
         // Read before the names, so that a change in between is noticed the next time.
         let changed = folder.changed()?;
-        if self.changed == Some(changed) {
+        if changed.is_some() && self.changed == changed {
             return Ok(false);
         }
         let known: HashSet<&MinionId> = self.ids.iter().collect();
@@ -85,8 +85,8 @@ impl FolderIds {
         if ids != *self.ids {
             self.ids = Arc::new(ids);
         }
-        let at_rest = now.duration_since(changed).is_ok_and(|age| age > AT_REST);
-        self.changed = at_rest.then_some(changed);
+        let is_at_rest = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > AT_REST);
+        self.changed = changed.filter(is_at_rest);
         Ok(true)
     }
 

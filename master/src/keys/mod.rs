@@ -11,9 +11,9 @@ mod authenticate;
 mod external_changes;
 mod folder;
 mod folder_ids;
+mod key_sources;
 mod offline;
 mod operators;
-mod pending_sources;
 mod root_key;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_channel::KeyError;
 use saline_messages::{KeyEntry, KeyState, MinionId};
-use saline_protocol::transport::{Clock, Instant, SourcePlaces};
+use saline_protocol::transport::Clock;
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
@@ -37,6 +37,7 @@ pub use root_key::root_key;
 use external_changes::SeenKeys;
 use folder::{Folder, Found};
 use folder_ids::FolderIds;
+use key_sources::KeySources;
 
 /// The key store. One process uses it at a time: the one that holds the
 /// [`InstanceLock`](saline_daemon::InstanceLock).
@@ -74,10 +75,10 @@ struct Ids {
 #[derive(Debug, Default)]
 struct Acting {
     seen: SeenKeys,
-    /// The sources of the pending keys, by their files if they were not presented since the master started.
-    pending_sources: SourcePlaces<MinionId>,
-    /// When the pending keys were listed last.
-    pending: Option<Instant>,
+    /// The sources of the pending keys.
+    pending: KeySources,
+    /// The sources of the denied keys.
+    denied: KeySources,
 }
 
 impl KeyStore {
@@ -99,22 +100,37 @@ impl KeyStore {
         })
     }
 
-    /// Returns the state and the key of an id now. If copied files give it several states, rejected
-    /// counts before accepted, accepted before pending, and pending before denied.
+    /// Returns the state and the key of an id now. If it has keys in several states, accepted counts before pending,
+    /// pending before rejected, and rejected before denied. A key that is rejected counts in no other state.
     ///
     /// # Errors
     /// When the disk fails.
     pub fn lookup(&self, id: &MinionId) -> Result<Option<(KeyState, [u8; 32])>, KeyError> {
         use KeyState::{Accepted, Denied, Pending, Rejected};
-        for state in [Rejected, Accepted, Pending, Denied] {
-            match self.folder(state).read(id)? {
-                Found::Key(key) => return Ok(Some((state, key))),
-                // A damaged file in the folder of rejected keys still rejects its id.
-                Found::NoKey if state == Rejected => return Ok(None),
-                Found::NoKey | Found::Nothing => {}
+        let rejected = self.rejected.read(id)?;
+        // A damaged file in the folder of rejected keys rejects its id.
+        if rejected == Found::NoKey {
+            return Ok(None);
+        }
+        for state in [Accepted, Pending, Rejected, Denied] {
+            let found = self.folder(state).read(id)?;
+            if let Found::Key(key) = found
+                && (state == Rejected || found != rejected)
+            {
+                return Ok(Some((state, key)));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a file in the folder of rejected keys rejects this key of an id. One that holds another key does not,
+    /// and one that holds no key rejects every key of the id.
+    fn rejects(&self, id: &MinionId, key: &[u8; 32]) -> Result<bool, KeyError> {
+        Ok(match self.rejected.read(id)? {
+            Found::Nothing => false,
+            Found::Key(rejected) => rejected == *key,
+            Found::NoKey => true,
+        })
     }
 
     /// Returns every key in the order of `saline-key -L`: by state, then by id. Also the files that hold no
@@ -166,14 +182,11 @@ impl KeyStore {
     /// Returns what the disk says now about the accepted key of an id.
     pub fn key_on_disk(&self, id: &MinionId) -> KeyOnDisk {
         let look = || -> Result<KeyOnDisk, KeyError> {
-            // Whatever it holds, it rejects the id.
-            if self.rejected.exists(id)? {
-                return Ok(KeyOnDisk::NotAccepted);
-            }
             Ok(match self.accepted.read(id)? {
+                Found::Key(key) if self.rejects(id, &key)? => KeyOnDisk::NotAccepted,
                 Found::Key(key) => KeyOnDisk::Accepted(key),
-                Found::Nothing => KeyOnDisk::NotAccepted,
-                Found::NoKey => KeyOnDisk::Unreadable,
+                Found::NoKey if self.rejected.read(id)? != Found::NoKey => KeyOnDisk::Unreadable,
+                Found::NoKey | Found::Nothing => KeyOnDisk::NotAccepted,
             })
         };
         look().unwrap_or_else(|error| {

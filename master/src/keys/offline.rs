@@ -30,6 +30,7 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
             master: master.public().0,
             // Only a running master sees minions.
             duplicates: Vec::new(),
+            missing: Vec::new(),
         }),
     }
 }

@@ -373,8 +373,10 @@ impl AdmissionControl {
     ) -> Admission<()> {
         if self.is_full(id) {
             if self.limiter.allows(id) {
-                let most = self.settings.now().max_minions;
-                tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
+                if self.warnings.take() {
+                    let most = self.settings.now().max_minions;
+                    tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
+                }
                 self.events.auth(id, "full", false, identity).await;
             }
             return Admission::Full;
@@ -387,25 +389,27 @@ impl AdmissionControl {
         let Some(verdict) = verdict else {
             return Admission::Full;
         };
-        if let Some(displaced) = &verdict.displaced {
+        if let Some((state, displaced)) = &verdict.displaced {
+            let adjective = state.adjective();
             tracing::info!(
-                "removed the pending key of minion {displaced}: there are max_pending_keys ({}), and its \
-                 source has most of them",
+                "removed the {adjective} key of minion {displaced} for another one: its source has too many of the \
+                 max_pending_keys ({})",
                 policy.max_pending
             );
             let origin = EventOrigin::master();
             self.events.key(origin, displaced, "delete").await;
-            let subject = "delete, pending".to_owned();
+            let subject = format!("delete, {adjective}");
             let noted = self
                 .decisions
                 .note_key_refused(displaced, subject, "max_pending_keys");
             noted.await;
         }
+        let mut is_new = verdict.changed;
         if verdict.admission == Admission::Denied
             && let Some(address) = first.and_then(|peer| peer.address)
         {
             let now = self.clock.clock().now();
-            self.denied.note(id, identity.0, address, now);
+            is_new |= self.denied.note(id, identity.0, address, now);
         }
         if verdict.changed && verdict.admission == Admission::Denied {
             let subject = format!("deny, fingerprint {}", identity.fingerprint());
@@ -421,7 +425,7 @@ impl AdmissionControl {
             };
             self.decisions.note_own_act(details).await;
         }
-        self.report(id, identity, &verdict, first).await;
+        self.report(id, identity, &verdict, is_new, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
             // The minion asks again.
             return Admission::Full;
@@ -456,13 +460,14 @@ impl AdmissionControl {
     }
 
     /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate
-    /// for a first contact, and never for a poll. A new key that waits, or that is denied, is a warning: an
+    /// for a first contact, and never for a poll. A key that is new, and waits or is denied, is a warning: an
     /// operator has to act.
     async fn report(
         &self,
         id: &MinionId,
         identity: PublicIdentity,
         verdict: &Verdict,
+        is_new: bool,
         first: Option<Peer>,
     ) {
         let is_allowed = self.limiter.allows(id);
@@ -471,17 +476,17 @@ impl AdmissionControl {
         }
         let (act, key) = (verdict.act, identity.fingerprint());
         let from = first.map_or_else(String::new, |peer| format!(" at {peer}"));
-        let is_new = verdict.changed
+        let is_warning = is_new
             && matches!(verdict.admission, Admission::Pending | Admission::Denied)
             && self.warnings.take();
         match &verdict.admission {
-            Admission::Pending if is_new => tracing::warn!(
+            Admission::Pending if is_warning => tracing::warn!(
                 "the key of minion {id}{from} waits to be accepted: its fingerprint is {key}; `saline-key -a \
                  {id}` accepts it"
             ),
-            Admission::Denied if is_new => tracing::warn!(
+            Admission::Denied if is_warning => tracing::warn!(
                 "minion {id}{from} is denied: its key, fingerprint {key}, is not the one that is known under \
-                 this id; `saline-key -f {id}` shows both"
+                 this id, which `saline-key -f {id}` shows"
             ),
             _ => tracing::info!("minion {id}{from}: {act} (key {})", short(&identity)),
         }

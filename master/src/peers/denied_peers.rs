@@ -1,29 +1,46 @@
-//! The addresses from which denied keys were presented: operators look for the second machine of an id.
+//! The addresses from which denied keys were presented: operators look for the second machine of an id. Sources share the
+//! places, so that one of them does not fill the memory with ids that nobody has.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_messages::MinionId;
-use saline_protocol::transport::Instant;
+use saline_protocol::transport::{Instant, NoPlace, Source, SourcePlaces};
 
 /// The largest number of ids whose denied peers are remembered.
 const MAX_IDS: usize = 1000;
-
-/// The key that was presented last under each id, where it came from, and when.
-type Presented = HashMap<MinionId, ([u8; 32], SocketAddr, Instant)>;
 
 /// The last addresses from which denied keys were presented. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct DeniedPeers(Arc<Mutex<Presented>>);
 
+#[derive(Debug, Default)]
+struct Presented {
+    /// The key that was presented last under each id, where it came from, and when.
+    by_id: HashMap<MinionId, ([u8; 32], SocketAddr, Instant)>,
+    places: SourcePlaces<MinionId>,
+}
+
 impl DeniedPeers {
-    /// Notes that a denied key was presented from `address`. Further ids than can be remembered are left out.
-    pub fn note(&self, id: &MinionId, identity: [u8; 32], address: SocketAddr, now: Instant) {
+    /// Notes that a denied key was presented from `address`, unless its source has too many ids here. Returns whether
+    /// it is noted and was not the last one of its id.
+    pub fn note(
+        &self,
+        id: &MinionId,
+        identity: [u8; 32],
+        address: SocketAddr,
+        now: Instant,
+    ) -> bool {
         let mut peers = self.lock();
-        if peers.len() < MAX_IDS || peers.contains_key(id) {
-            peers.insert(id.clone(), (identity, address, now));
+        let source = Source::of(address);
+        match peers.places.take_one_of(MAX_IDS, id.clone(), source) {
+            Err(NoPlace) => return false,
+            Ok(Some(evicted)) => drop(peers.by_id.remove(&evicted)),
+            Ok(None) => {}
         }
+        let before = peers.by_id.insert(id.clone(), (identity, address, now));
+        before.is_none_or(|(known, _, _)| known != identity)
     }
 
     /// Returns the address from which this key was presented last.
@@ -34,12 +51,14 @@ impl DeniedPeers {
 
     /// Returns the key that was presented last under this id, from where, and when.
     pub fn last(&self, id: &MinionId) -> Option<([u8; 32], SocketAddr, Instant)> {
-        self.lock().get(id).copied()
+        self.lock().by_id.get(id).copied()
     }
 
     /// Forgets the peers of an id, whose keys an operator has decided about.
     pub fn forget(&self, id: &MinionId) {
-        self.lock().remove(id);
+        let mut peers = self.lock();
+        peers.by_id.remove(id);
+        peers.places.release(id);
     }
 
     fn lock(&self) -> MutexGuard<'_, Presented> {
@@ -52,13 +71,19 @@ mod tests {
     use super::*;
     use saline_protocol::transport::Clock;
 
+    fn id(name: &str) -> MinionId {
+        MinionId::parse(name).unwrap()
+    }
+
+    fn at(last: u8) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, last], 1))
+    }
+
     #[test]
     fn the_last_address_of_a_denied_key_is_known() {
         let peers = DeniedPeers::default();
-        let id = |name: &str| MinionId::parse(name).unwrap();
-        let at = |last| SocketAddr::from(([192, 0, 2, last], 1));
-        peers.note(&id("a"), [1; 32], at(1), Clock.now());
-        peers.note(&id("a"), [1; 32], at(2), Clock.now());
+        assert!(peers.note(&id("a"), [1; 32], at(1), Clock.now()));
+        assert!(!peers.note(&id("a"), [1; 32], at(2), Clock.now()));
         assert_eq!(peers.address(&id("a"), [1; 32]), Some(at(2)));
         assert_eq!(peers.address(&id("a"), [2; 32]), None);
         peers.forget(&id("a"));
@@ -66,13 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn strangers_do_not_fill_the_memory() {
+    fn strangers_fill_neither_the_memory_nor_the_places_of_others() {
         let peers = DeniedPeers::default();
         for number in 0..2 * MAX_IDS {
-            let id = MinionId::parse(&format!("m{number}")).unwrap();
-            let address = SocketAddr::from(([192, 0, 2, 1], 1));
-            peers.note(&id, [1; 32], address, Clock.now());
+            peers.note(&id(&format!("m{number}")), [1; 32], at(1), Clock.now());
         }
-        assert_eq!(peers.lock().len(), MAX_IDS);
+        assert_eq!(peers.lock().by_id.len(), MAX_IDS);
+        assert!(peers.note(&id("web1"), [2; 32], at(2), Clock.now()));
+        assert_eq!(peers.address(&id("web1"), [2; 32]), Some(at(2)));
+        assert_eq!(peers.lock().by_id.len(), MAX_IDS);
     }
 }

@@ -1,5 +1,6 @@
 //! Watches the accepted keys. When the key of a minion was removed or replaced by hand, also while no master ran,
-//! the watch revokes what the minion had.
+//! the watch revokes what the minion had. When all keys are missing at once, their folder may not be mounted: then it ends
+//! their sessions after a minute, and revokes nothing until an operator says so.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use saline_channel::KeyError;
 use saline_messages::MinionId;
+use saline_protocol::transport::Instant;
 
 use super::Revocation;
 use crate::clock::MasterClock;
@@ -14,6 +16,37 @@ use crate::keys::{ExternalChange, KeyAccess, KeyChanges, KeyStore};
 
 /// How often the keys are looked at.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long sessions go on when all keys are missing at once.
+const MISSING_FOR: Duration = Duration::from_secs(60);
+
+/// The keys that are missing, all of them at once.
+#[derive(Debug, Default)]
+struct Missing {
+    ids: HashSet<MinionId>,
+    /// When they were seen to be missing; none when none are, or when their sessions have ended.
+    since: Option<Instant>,
+}
+
+impl Missing {
+    /// Takes what is missing now. Returns the minions whose keys were missing before and are not any more, or were
+    /// deleted, and whether the sessions of those that are missing end now.
+    fn update(&mut self, ids: HashSet<MinionId>, now: Instant) -> (Vec<MinionId>, bool) {
+        let decided = self.ids.difference(&ids).cloned().collect();
+        if ids.is_empty() {
+            self.since = None;
+        } else if self.ids.is_empty() {
+            self.since = Some(now);
+        }
+        self.ids = ids;
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= MISSING_FOR;
+        let ends = self.since.is_some_and(is_over);
+        if ends {
+            self.since = None;
+        }
+        (decided, ends)
+    }
+}
 
 /// The watch over the accepted keys.
 #[derive(Debug)]
@@ -24,6 +57,7 @@ pub struct KeyWatch {
     /// The minions whose files held no key, or could not be read, at the last look: the next one looks what has
     /// become of them.
     unreadable: Mutex<HashSet<MinionId>>,
+    missing: Mutex<Missing>,
 }
 
 impl KeyWatch {
@@ -34,6 +68,7 @@ impl KeyWatch {
             keys,
             revocation,
             unreadable: Mutex::default(),
+            missing: Mutex::default(),
         }
     }
 
@@ -67,10 +102,13 @@ impl KeyWatch {
         let mut changed: Vec<MinionId> = new.map(|(id, _)| id.clone()).collect();
         if known.len() > 1 && !known.iter().any(has_file) {
             tracing::error!(
-                "all {} accepted keys are missing, as when their folder is not mounted: nothing is revoked for it; \
-                 `saline-key -D` deletes all keys",
+                "all {} accepted keys are missing, as when their folder is not mounted: their minions are refused; \
+                 `saline-key -D` revokes them, and withdraws their open jobs",
                 known.len()
             );
+            let note = move |keys: &KeyStore| keys.note_missing(known);
+            // None when the code of the key store panicked, which the runtime logs.
+            let _ = self.keys.with_minions(note).await;
         } else {
             self.revocation.grains.retain(has_file);
             for id in known.into_iter().filter(|id| !has_file(id)) {
@@ -108,6 +146,19 @@ impl KeyWatch {
         let unreadable: HashSet<MinionId> = changes.unreadable.into_iter().collect();
         let before = std::mem::replace(&mut *self.unreadable(), unreadable.clone());
         changed.extend(before.into_iter().filter(|id| !unreadable.contains(id)));
+        let missing: HashSet<MinionId> = changes.missing.into_iter().collect();
+        let now = self.clock.clock().now();
+        let (decided, ends_sessions) = self.missing().update(missing, now);
+        changed.extend(decided);
+        if ends_sessions {
+            let missing: Vec<MinionId> = self.missing().ids.iter().cloned().collect();
+            tracing::error!(
+                "the keys of {} minions have been missing for a minute: their sessions end, and their open jobs stay \
+                 until `saline-key -D` withdraws them",
+                missing.len()
+            );
+            self.revocation.suspend(&missing).await;
+        }
         let mut gone = Vec::new();
         for ExternalChange { id, identity } in changes.changed {
             let (what, list) = match identity {
@@ -124,6 +175,10 @@ impl KeyWatch {
         // A file that held a key, and none at two looks, holds none any more.
         let gone = self.revocation.settle(gone).await;
         self.revocation.revoke(gone).await;
+    }
+
+    fn missing(&self) -> MutexGuard<'_, Missing> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unreadable(&self) -> MutexGuard<'_, HashSet<MinionId>> {

@@ -101,6 +101,19 @@ impl Revocation {
         self.report(withdrawn).await;
     }
 
+    /// Ends the sessions of these minions, whose keys are missing, and rotates the group key. Their offers, grains and
+    /// accounts stay: the keys may come back.
+    ///
+    /// # Cancel safety
+    /// As [`revoke`](Self::revoke).
+    pub async fn suspend(&self, minions: &[MinionId]) {
+        let _turn = self.turn.acquire().await;
+        for id in minions {
+            self.sessions.end_minion(id, None);
+        }
+        self.publisher.rotate().await;
+    }
+
     async fn end(&self, minions: &[Revoked]) -> Vec<(Jid, MinionId)> {
         if minions.is_empty() {
             return Vec::new();

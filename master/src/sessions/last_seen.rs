@@ -9,6 +9,9 @@ use saline_messages::{LastSeen, MinionId};
 use super::session::{SessionState, lock};
 use super::table::{Entry, Sessions, Table};
 
+/// How long it is remembered where a minion was heard whose key is not accepted any more: it may be accepted again.
+const REVOKED_FOR: u64 = 24 * 3_600_000;
+
 /// A minion whose session was forgotten, as it was heard last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departed {
@@ -16,6 +19,8 @@ pub(super) struct Departed {
     address: Option<IpAddr>,
     /// When that was, by the table's time.
     heard: u64,
+    /// Whether its key was accepted until then, and was not revoked since.
+    is_accepted: bool,
 }
 
 impl Departed {
@@ -25,20 +30,26 @@ impl Departed {
             identity: session.identity,
             address: session.peer.address.map(|address| address.ip()),
             heard: entry.heard,
+            is_accepted: true,
         }
     }
 }
 
 impl Table {
-    /// Forgets the departed minion with this id, unless it had this key.
-    pub(super) fn forget_departed(&mut self, id: &MinionId, accepted: Option<PublicIdentity>) {
-        if self
-            .departed
-            .get(id)
-            .is_some_and(|departed| Some(departed.identity) != accepted)
+    /// Notes that the departed minion with this id is not accepted any more, unless it had this key.
+    pub(super) fn revoke_departed(&mut self, id: &MinionId, accepted: Option<PublicIdentity>) {
+        if let Some(departed) = self.departed.get_mut(id)
+            && Some(departed.identity) != accepted
         {
-            self.departed.remove(id);
+            departed.is_accepted = false;
         }
+    }
+
+    /// Forgets the departed minions whose keys were revoked and that were heard a day before `now`.
+    pub(super) fn forget_revoked(&mut self, now: u64) {
+        self.departed.retain(|_, departed| {
+            departed.is_accepted || now.saturating_sub(departed.heard) <= REVOKED_FOR
+        });
     }
 }
 
@@ -49,7 +60,8 @@ impl Sessions {
         let now = self.time.now();
         let table = lock(&self.table);
         let mut latest: HashMap<PublicIdentity, LastSeen> = HashMap::new();
-        let departed = table.departed.get(id).map(|departed| (true, *departed));
+        let departed = table.departed.get(id);
+        let departed = departed.map(|departed| (departed.is_accepted, *departed));
         let own = table.by_minion.get(id).into_iter().flatten();
         let heard = own.filter_map(|(_, session)| {
             let entry = table.all.get(session)?;

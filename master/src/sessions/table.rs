@@ -81,7 +81,7 @@ pub(super) struct Table {
     pub(super) ended_leases: HashMap<MinionId, MasterTime>,
     /// The ids that two machines used lately.
     pub(super) duplicates: Duplicates,
-    /// The minions whose sessions were forgotten while their keys were accepted.
+    /// The minions whose sessions were forgotten while their keys were accepted, or ended with them.
     pub(super) departed: HashMap<MinionId, Departed>,
     /// The minions that have arrived since this was asked last.
     pub(super) arrived: BTreeSet<MinionId>,
@@ -366,14 +366,19 @@ impl Sessions {
                 && let Some(entry) = table.all.get(&session)
             {
                 let session = Arc::clone(&entry.session);
+                let departed = Departed::of(entry);
+                let has_reconciled = table.is_seated(id, &session);
                 table.end(&session, SessionState::KeyGone);
+                if has_reconciled {
+                    table.departed.insert(id.clone(), departed);
+                }
             }
         }
         let seated = table.of_minion(id);
         if seated.is_some_and(|seated| Some(seated.session.identity) != accepted) {
             table.unseat(id);
         }
-        table.forget_departed(id, accepted);
+        table.revoke_departed(id, accepted);
     }
 
     /// Removes a session.
@@ -427,6 +432,7 @@ impl Sessions {
             ..
         } = &mut *table;
         by_silence.retain(|(_, id)| unaccepted.contains(id));
+        table.forget_revoked(now);
         self.take_lost(&mut table)
     }
 }

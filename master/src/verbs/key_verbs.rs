@@ -60,8 +60,12 @@ impl KeyVerbs {
         {
             return Ok(reply);
         }
-        let applied = self.keys.with_minions(move |keys| keys.apply(&request));
-        let Some(applied) = applied.await else {
+        let is_list = request == KeyRequest::List;
+        let applied = self.keys.with_minions(move |keys| {
+            let missing = if is_list { keys.missing() } else { Vec::new() };
+            (keys.apply(&request), missing)
+        });
+        let Some((applied, missing)) = applied.await else {
             return Ok(OperatorReply::Failed("the key store failed".to_owned()));
         };
         // Also after an error: the changes made before it stand.
@@ -75,6 +79,7 @@ impl KeyVerbs {
             keys: applied.keys,
             master: self.master.0,
             duplicates,
+            missing,
         });
         let Some(request_id) = request_id else {
             return Ok(reply);
@@ -105,7 +110,7 @@ impl KeyVerbs {
             let decided = authorizer.authorize(principal, action, About::Nothing);
             return decided.map(drop).map_err(|refusal| refusal.line);
         };
-        let minions: Vec<MinionId> = keys.iter().map(|(_, id)| id.clone()).collect();
+        let minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
         let details = Details {
             minions: Some(&minions),
             subject: Some(describe_act(request)),

@@ -7,8 +7,8 @@ use saline_channel::publication::Content;
 use saline_channel::{Credentials, Identity, MasterTrust};
 use saline_config::MasterConfig;
 use saline_messages::{
-    Jid, KeyAction, KeyState, MinionJobState, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, RefusedVerb, Role,
+    Admission, Jid, KeyAction, KeyEntry, KeyRequest, KeyState, MinionJobState, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, RefusedVerb, Role,
 };
 use saline_protocol::transport::Clock;
 
@@ -114,6 +114,82 @@ async fn the_group_key_is_replaced_when_its_session_ends() {
         panic!("the second content is a key");
     };
     assert_eq!(second, first + 1);
+}
+
+#[tokio::test]
+async fn rejecting_the_denied_key_of_an_impostor_leaves_the_minion_with_the_accepted_one() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("web1").await;
+    let jid = operator.publish("web1").await.jid.unwrap();
+    let impostor = deployment.minion("web1").await;
+    assert_eq!(impostor.established.answer, Admission::Denied);
+    let rejected = operator.act(KeyAction::Reject, KeyState::Denied, "web1");
+    assert_eq!(rejected.await, 1);
+    // Its session goes on, its job stays, and it may come again; the impostor may not.
+    assert_eq!(minion.pending().await[0].jid, jid);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Offered);
+    come(&deployment, minion.credentials.clone()).await;
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let again = Peer::come(deployment.network().await, impostor.credentials, &trust).await;
+    assert_eq!(again.established.answer, Admission::Rejected);
+}
+
+/// Waits until the master tells that the keys of all minions are missing, and returns them as they can be deleted.
+async fn missing(operator: &Peer) -> Vec<KeyEntry> {
+    let deadline = Clock.after(TEST_TIMEOUT);
+    loop {
+        let list = OperatorRequest::Keys(KeyRequest::List);
+        let OperatorReply::Keys(reply) = operator.order(list).await else {
+            panic!("the keys were not listed");
+        };
+        if !reply.missing.is_empty() {
+            let missing = reply.missing.into_iter().map(|id| KeyEntry {
+                id,
+                state: KeyState::Accepted,
+                identity: KeyEntry::NO_KEY,
+            });
+            return missing.collect();
+        }
+        assert!(Clock.now() < deadline, "no keys are missing");
+        Clock.pause(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_that_were_all_removed_by_hand_are_revoked_by_deleting_them() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    deployment.minion("m2").await;
+    let jid = operator.publish("m1").await.jid.unwrap();
+    // In one step, or the watch may see that the first is gone and the second is not.
+    let folder = deployment.config.paths.pki_dir.join("minions");
+    std::fs::rename(&folder, folder.with_file_name("aside")).unwrap();
+    let missing = missing(&operator).await;
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Offered);
+    assert_eq!(operator.act_on(KeyAction::Delete, missing).await, 2);
+    assert_eq!(refusal(&minion).await, RefusedVerb::KeyGone);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
+}
+
+#[tokio::test]
+async fn keys_that_were_all_removed_while_no_master_ran_are_revoked_by_deleting_them() {
+    let deployment = Deployment::start(false).await;
+    let (_, jid) = accepted_and_away(&deployment, "m1").await;
+    accepted_and_away(&deployment, "m2").await;
+    let deployment = deployment
+        .restart(|config| {
+            for id in ["m1", "m2"] {
+                std::fs::remove_file(config.paths.pki_dir.join("minions").join(id)).unwrap();
+            }
+        })
+        .await;
+    let operator = deployment.operator().await;
+    let missing = missing(&operator).await;
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Queued);
+    assert_eq!(operator.act_on(KeyAction::Delete, missing).await, 2);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
 }
 
 #[tokio::test]

@@ -302,7 +302,7 @@ async fn the_master_tells_when_it_saw_each_key_last() {
     let seen = last_seen(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
 
-    // A minion that says goodbye is remembered, until its key is deleted.
+    // A minion that says goodbye is remembered, also when its key is deleted: it may be accepted again.
     let trust = MasterTrust::Pinned(deployment.master_keys());
     let accepted = Peer::come(deployment.network().await, pending.credentials, &trust).await;
     accepted.reconcile().await;
@@ -312,5 +312,23 @@ async fn the_master_tells_when_it_saw_each_key_last() {
     operator
         .act(KeyAction::Delete, KeyState::Accepted, "m1")
         .await;
-    assert_eq!(last_seen(&operator, "m1").await, []);
+    let seen = last_seen(&operator, "m1").await;
+    assert!(seen.len() == 1 && !seen[0].is_accepted, "{seen:?}");
+
+    // As after a rejection that was a mistake: it is heard as before, and known to be.
+    let minion = deployment.minion("m2").await;
+    for (action, from, to) in [
+        (KeyAction::Accept, KeyState::Pending, true),
+        (KeyAction::Reject, KeyState::Accepted, false),
+        (KeyAction::Accept, KeyState::Rejected, false),
+    ] {
+        assert_eq!(operator.act(action, from, "m2").await, 1);
+        if to {
+            let credentials = minion.credentials.clone();
+            let accepted = Peer::come(deployment.network().await, credentials, &trust).await;
+            accepted.reconcile().await;
+        }
+        let seen = last_seen(&operator, "m2").await;
+        assert!(seen.len() == 1 && seen[0].is_accepted == to, "{seen:?}");
+    }
 }

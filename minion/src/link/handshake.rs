@@ -276,7 +276,7 @@ impl Authenticator {
     }
 
     fn log_refusal(&self, refusal: &Admission) {
-        let id = &self.credentials.id;
+        let (id, fingerprint) = (&self.credentials.id, self.fingerprint());
         let (version_remedy, rejected_remedy, denied_remedy);
         let (reason, remedy) = match refusal {
             Admission::NoCommonVersion { versions, software } => {
@@ -291,14 +291,17 @@ impl Authenticator {
                 )
             }
             Admission::Rejected => {
-                rejected_remedy =
-                    format!("on the master, `saline-key -a {id} --include-rejected` takes it back");
-                ("its key is rejected", rejected_remedy.as_str())
+                // Names this machine's key: the one that is rejected under the id may be another machine's.
+                rejected_remedy = format!(
+                    "on the master, `saline-key -a {id} --include-rejected --finger {fingerprint}` takes this machine's \
+                     key back, and no other"
+                );
+                ("its id or its key is rejected", rejected_remedy.as_str())
             }
             Admission::Denied => {
                 denied_remedy = format!(
-                    "if this machine is the right one, `saline-key -a {id} --include-denied` on the master \
-                     lets it in instead of the other one"
+                    "if this machine is the right one, `saline-key -a {id} --include-denied --finger {fingerprint}` on \
+                     the master lets it in instead of the other one"
                 );
                 ("another key is known under its id", denied_remedy.as_str())
             }
@@ -310,8 +313,7 @@ impl Authenticator {
         if self.state.set(ConnectionState::Refused(reason)) {
             tracing::error!(
                 "the master refuses minion {id}: {reason}; {remedy}. The minion keeps asking. Its \
-                 fingerprint is {}",
-                self.fingerprint()
+                 fingerprint is {fingerprint}"
             );
         } else {
             tracing::info!("the master still refuses minion {id}: {reason}");

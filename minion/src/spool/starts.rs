@@ -104,7 +104,9 @@ impl StartsRead {
             id,
             predecessors,
             predecessor_ended: last_place.is_surely(place),
-            power_lost: damaged || last.power_lost || (rebooted && !self.stopped && !last.is_synced),
+            power_lost: damaged
+                || last.power_lost
+                || (rebooted && !self.stopped && !last.is_synced),
             reconciled: false,
             is_synced,
         }

@@ -108,7 +108,7 @@ async fn a_pending_minion_waits_until_it_is_accepted_and_a_rejected_one_comes_ba
     deployment
         .key("m1", KeyState::Accepted, KeyAction::Reject)
         .await;
-    minion.wait_for("its key is rejected").await;
+    minion.wait_for("its id or its key is rejected").await;
     deployment
         .key("m1", KeyState::Rejected, KeyAction::Delete)
         .await;
@@ -224,7 +224,7 @@ async fn a_deleted_key_rotates_the_group_key_and_the_others_notice_nothing() {
     deployment
         .key("m2", KeyState::Accepted, KeyAction::Reject)
         .await;
-    two.wait_for("its key is rejected").await;
+    two.wait_for("its id or its key is rejected").await;
     for _ in 0..3 {
         assert!(deployment.ask("m1", "test.ping", &[]).await.success);
     }

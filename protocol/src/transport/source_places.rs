@@ -108,7 +108,7 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
     /// places. None when that source has no more than `source` would have: whoever is turned away then would
     /// otherwise get the place back in the same way.
     pub fn eviction_candidate(&self, source: Source) -> Option<&K> {
-        let own = self.by_source.get(&source).map_or(0, BTreeMap::len);
+        let own = self.count(source);
         let (most, largest) = self.by_count.last()?;
         if *most <= own + 1 {
             return None;
@@ -117,6 +117,16 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
             .get(largest)?
             .first_key_value()
             .map(|(_, key)| key)
+    }
+
+    /// Returns the source that took the place of `key`; none when it has no place.
+    pub fn source(&self, key: &K) -> Option<Source> {
+        self.taken.get(key).map(|taken| taken.source)
+    }
+
+    /// Returns how many places `source` has.
+    pub fn count(&self, source: Source) -> usize {
+        self.by_source.get(&source).map_or(0, BTreeMap::len)
     }
 
     /// Returns how many places are taken.
@@ -195,8 +205,12 @@ mod tests {
                 }
                 prop_assert_eq!(places.len(), model.0.len());
                 prop_assert_eq!(places.is_empty(), model.0.is_empty());
+                for (key, source) in &model.0 {
+                    prop_assert_eq!(places.source(key), Some(*source));
+                }
                 for number in 0..6 {
                     let own = model.count(source(number));
+                    prop_assert_eq!(places.count(source(number)), own);
                     let most = (0..6).map(|other| model.count(source(other))).max();
                     let given = places.eviction_candidate(source(number)).copied();
                     let Some(key) = given else {

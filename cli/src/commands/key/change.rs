@@ -1,9 +1,9 @@
 //! Accepts, rejects and deletes keys, once the operator has confirmed it.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::io;
 
-use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId, RequestId};
+use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, RequestId};
 
 use super::last_seen::LastSeenOfKeys;
 use super::listing::{Description, fingerprint, group};
@@ -59,10 +59,7 @@ impl KeyCommand<'_> {
             let request = KeyRequest::Act {
                 request_id,
                 action,
-                keys: portion
-                    .iter()
-                    .map(|key| (key.state, key.id.clone()))
-                    .collect(),
+                keys: portion.iter().copied().cloned().collect(),
             };
             match self.store.ask(request).await {
                 Ok(reply) => changed_keys.extend(reply.keys),
@@ -72,10 +69,13 @@ impl KeyCommand<'_> {
                 }
             }
         }
-        let changed: BTreeSet<&MinionId> = changed_keys.iter().map(|key| &key.id).collect();
+        let changed: HashSet<_> = changed_keys
+            .iter()
+            .map(|key| (&key.id, key.identity))
+            .collect();
         let mut code = exit::GOOD;
         for key in &keys {
-            if changed.contains(&key.id) {
+            if changed.contains(&(&key.id, key.identity)) {
                 self.say(screen, &format!("Key for minion {} {done}.", key.id))?;
             } else if failure.is_none() {
                 screen.note(format!(

@@ -1,5 +1,6 @@
 //! Lists keys: under the headings of their states, with fingerprints, and with what is to be done about denied ones.
 
+use std::collections::HashMap;
 use std::io;
 
 use saline_channel::PublicIdentity;
@@ -8,7 +9,7 @@ use saline_data::printable::escape_line;
 use saline_messages::{KeyEntry, KeyReply, KeyState, MinionId};
 
 use super::last_seen::LastSeenOfKeys;
-use super::{KeyCommand, MASTERS, adjective};
+use super::{KeyCommand, MASTERS};
 use crate::arguments::{KeyListing, Selection};
 use crate::exit;
 use crate::output::Format;
@@ -17,6 +18,9 @@ use crate::screen::Screen;
 
 /// Printed instead of a fingerprint for a file that holds no key.
 const NOT_READABLE: &str = "no readable key";
+
+/// The largest number of denied keys that are explained one by one.
+const MAX_EXPLAINED: usize = 10;
 
 /// The order of states in Salt's JSON.
 const JSON_ORDER: [KeyState; 4] = [
@@ -110,38 +114,9 @@ impl KeyCommand<'_> {
                 key.id
             ));
         }
-        for denied in keys.iter().filter(|key| is_denied(key)) {
-            self.explain_denied(screen, denied, reply);
-        }
+        warn_of_missing(screen, &reply.missing);
+        warn_of_denied(screen, &keys, reply);
         Ok(exit::GOOD)
-    }
-
-    /// Says what a denied key is, and how to let its machine in.
-    fn explain_denied(&self, screen: &mut Screen<'_>, denied: &KeyEntry, reply: &KeyReply) {
-        let id = &denied.id;
-        let places = reply.duplicates.iter().find(|(other, _)| other == id);
-        let places = places.map_or_else(String::new, |(_, addresses)| {
-            escape_line(&format!(" The two are at {}.", addresses.join(" and "))).into_owned()
-        });
-        let known = reply.keys.iter().find(|key| {
-            key.id == *id
-                && key.holds_key()
-                && matches!(key.state, KeyState::Accepted | KeyState::Pending)
-        });
-        let theirs = PublicIdentity(denied.identity).fingerprint();
-        screen.note(match known {
-            Some(known) => format!(
-                "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the {} key \
-                 has {}.{places} If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
-                 --include-denied, which replaces the other key; otherwise give that machine another id.",
-                adjective(known.state),
-                PublicIdentity(known.identity).fingerprint()
-            ),
-            None => format!(
-                "WARNING: a denied key uses the id {id}, with the fingerprint {theirs}. To let its machine in: \
-                 saline-key -a {id} --include-denied"
-            ),
-        });
     }
 
     /// Prints keys in the format that was asked for.
@@ -154,6 +129,64 @@ impl KeyCommand<'_> {
             },
         }
     }
+}
+
+/// Says that the accepted keys of these minions are missing, if there are any.
+fn warn_of_missing(screen: &mut Screen<'_>, missing: &[MinionId]) {
+    if let [_, ..] = missing {
+        screen.note(format!(
+            "WARNING: the accepted keys of all {} minions are missing, as when their folder is not mounted: the minions \
+             are refused, and their sessions end within a minute. Put the files back, or revoke them with saline-key -D",
+            missing.len()
+        ));
+    }
+}
+
+/// Says what denied keys are, and how to let their machines in. Only denied keys of ids that have an accepted key are
+/// told: strangers choose the ids of others.
+fn warn_of_denied(screen: &mut Screen<'_>, keys: &[&KeyEntry], reply: &KeyReply) {
+    let accepted: HashMap<&MinionId, &KeyEntry> = reply
+        .keys
+        .iter()
+        .filter(|key| key.state == KeyState::Accepted && key.holds_key())
+        .map(|key| (&key.id, key))
+        .collect();
+    let told: Vec<(&KeyEntry, &KeyEntry)> = keys
+        .iter()
+        .filter(|key| key.state == KeyState::Denied && key.holds_key())
+        .filter_map(|key| Some((*key, *accepted.get(&key.id)?)))
+        .collect();
+    if told.len() > MAX_EXPLAINED {
+        return screen.note(format!(
+            "WARNING: {} denied keys use ids of accepted minions: saline-key -f ID shows both keys of one and says what to \
+             do, saline-key -D --only-denied deletes the denied ones.",
+            told.len()
+        ));
+    }
+    for (denied, accepted) in told {
+        explain_denied(screen, denied, accepted, reply);
+    }
+}
+
+/// Says what a denied key is, and how to let its machine in.
+fn explain_denied(
+    screen: &mut Screen<'_>,
+    denied: &KeyEntry,
+    accepted: &KeyEntry,
+    reply: &KeyReply,
+) {
+    let id = &denied.id;
+    let places = reply.duplicates.iter().find(|(other, _)| other == id);
+    let places = places.map_or_else(String::new, |(_, addresses)| {
+        escape_line(&format!(" The two are at {}.", addresses.join(" and "))).into_owned()
+    });
+    let [theirs, known] = [denied, accepted].map(|key| PublicIdentity(key.identity).fingerprint());
+    screen.note(format!(
+        "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the accepted key has \
+         {known}.{places} If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
+         --include-denied --finger {theirs}, which replaces the other key; otherwise give that machine another id, and \
+         delete its key with saline-key -d {id} --only-denied."
+    ));
 }
 
 /// Returns the fingerprint of a key.

@@ -91,10 +91,38 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "rejected counts before accepted",
-        before: &[(Accepted, SAME), (Rejected, OTHER)],
+        before: &[(Accepted, SAME), (Rejected, SAME)],
         policy: AUTO,
         verdict: (Admission::Rejected, "reject", false, false),
+        after: &[(Accepted, SAME), (Rejected, SAME)],
+    },
+    Row {
+        name: "a rejected key does not reject the accepted one",
+        before: &[(Accepted, SAME), (Rejected, OTHER)],
+        policy: PLAIN,
+        verdict: (Admission::Accepted(()), "accept", true, false),
         after: &[(Accepted, SAME), (Rejected, OTHER)],
+    },
+    Row {
+        name: "the rejected one beside an accepted one",
+        before: &[(Accepted, OTHER), (Rejected, SAME)],
+        policy: AUTO,
+        verdict: (Admission::Rejected, "reject", false, false),
+        after: &[(Accepted, OTHER), (Rejected, SAME)],
+    },
+    Row {
+        name: "a third one beside an accepted and a rejected one",
+        before: &[(Accepted, OTHER), (Rejected, 3)],
+        policy: PLAIN,
+        verdict: (Admission::Denied, "denied", false, true),
+        after: &[(Accepted, OTHER), (Denied, SAME), (Rejected, 3)],
+    },
+    Row {
+        name: "a rejected key does not reject the pending one",
+        before: &[(Pending, SAME), (Rejected, OTHER)],
+        policy: PLAIN,
+        verdict: (Admission::Pending, "pend", true, false),
+        after: &[(Pending, SAME), (Rejected, OTHER)],
     },
     Row {
         name: "accepted, same",
@@ -156,18 +184,18 @@ const TABLE: &[Row] = &[
         after: &[],
     },
     Row {
-        name: "pending, different",
+        name: "pending, different: no file, since who presents both could go on with other ids",
         before: &[(Pending, OTHER)],
         policy: PLAIN,
-        verdict: (Admission::Denied, "denied", false, true),
-        after: &[(Denied, SAME), (Pending, OTHER)],
+        verdict: (Admission::Denied, "denied", false, false),
+        after: &[(Pending, OTHER)],
     },
     Row {
         name: "pending, different, autosign",
         before: &[(Pending, OTHER)],
         policy: AUTO,
-        verdict: (Admission::Denied, "denied", false, true),
-        after: &[(Denied, SAME), (Pending, OTHER)],
+        verdict: (Admission::Denied, "denied", false, false),
+        after: &[(Pending, OTHER)],
     },
     Row {
         name: "pending, same",
@@ -262,22 +290,91 @@ fn strangers_cannot_fill_the_disk() {
     assert_eq!(come("m10".to_owned()), Admission::Full);
     assert_eq!(come("m9".to_owned()), Admission::Pending);
     assert_eq!(store.pending_count().unwrap(), 10);
-    // Other keys under known ids: one is kept of each.
+    // Other keys under accepted ids: one is kept of each, and as many as there may be pending ones.
+    for name in (0..20).map(|number| format!("known{number}")) {
+        place.seed(Accepted, &name, OTHER);
+        for number in 3..6 {
+            let verdict = store.authenticate(&id(&name), key(number), Source::Process, PLAIN);
+            assert_eq!(verdict.admission, Admission::Denied);
+        }
+    }
+    // Under pending ids: none is kept.
     for number in 3..20 {
         let _ = store.authenticate(&id("m1"), key(number), Source::Process, PLAIN);
     }
     let denied = store.list().unwrap();
     assert_eq!(
         denied.iter().filter(|entry| entry.state == Denied).count(),
-        1
+        PLAIN.max_pending
     );
     // An operator makes room.
     let keys = vec![(Pending, id("m0"))];
     let _ = store.apply(&crate::keys::tests::act(
+        &store,
         saline_messages::KeyAction::Delete,
         keys,
     ));
     assert_eq!(come("m10".to_owned()), Admission::Pending);
+}
+
+fn source(number: u8) -> Source {
+    Source::of(std::net::SocketAddr::from(([192, 0, 2, number], 1)))
+}
+
+#[test]
+fn a_stranger_does_not_take_the_places_of_denied_keys_from_machines_that_are_reinstalled() {
+    const STRANGER: u8 = 9;
+    let place = Place::new();
+    let store = place.open();
+    let policy = KeyPolicy {
+        max_pending: 100,
+        ..PLAIN
+    };
+    let denied = |name: &str| match store.denied.read(&id(name)).unwrap() {
+        Found::Key(key) => Some(key[0]),
+        _ => None,
+    };
+    for number in 0..500 {
+        let name = format!("web{number}");
+        place.seed(Accepted, &name, OTHER);
+        let verdict = store.authenticate(&id(&name), key(STRANGER), source(STRANGER), policy);
+        assert_eq!(verdict.admission, Admission::Denied);
+    }
+    assert_eq!(store.denied.names().unwrap().len(), 100);
+    // One whose place is free, and one whose place the stranger has: both are shown to the operator.
+    for name in ["web499", "web7"] {
+        let verdict = store.authenticate(&id(name), key(SAME), source(1), policy);
+        assert_eq!((verdict.act, verdict.changed), ("denied", true), "{name}");
+        assert!(verdict.displaced.is_some_and(|(state, _)| state == Denied));
+        assert_eq!(denied(name), Some(SAME), "{name}");
+    }
+    assert_eq!(store.denied.names().unwrap().len(), 100);
+    // The stranger does not get them back, also not from the next run of the master.
+    for store in [store, place.open()] {
+        for name in ["web499", "web7"] {
+            let again = store.authenticate(&id(name), key(STRANGER), source(STRANGER), policy);
+            assert!(!again.changed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_denied_key_expires_when_it_is_not_presented_any_more() {
+    let place = Place::new();
+    let store = place.open();
+    let day = Duration::from_secs(86_400);
+    for name in ["away", "still"] {
+        place.seed(Accepted, name, OTHER);
+        store.authenticate(&id(name), key(SAME), source(1), PLAIN);
+        let file = std::fs::File::options()
+            .write(true)
+            .open(place.file(Denied, name));
+        let presented = Clock.wall() - day - Duration::from_secs(1);
+        file.unwrap().set_modified(presented).unwrap();
+    }
+    store.authenticate(&id("still"), key(SAME), source(1), PLAIN);
+    assert_eq!(store.expire(day).unwrap(), [(Denied, id("away"))]);
+    assert_eq!(store.expire(day).unwrap(), []);
 }
 
 #[test]
@@ -306,7 +403,7 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
     assert_eq!(full.admission, Admission::Full);
     // It polls.
     store.authenticate(&id("waits"), key(1), Source::Process, policy);
-    assert_eq!(store.expire_pending(week).unwrap(), [id("stranger")]);
+    assert_eq!(store.expire(week).unwrap(), [(Pending, id("stranger"))]);
     let new = store.authenticate(&id("new"), key(7), Source::Process, policy);
     assert_eq!(new.admission, Admission::Pending);
 }
@@ -317,10 +414,6 @@ fn pending_keys_keep_their_sources_over_a_restart() {
     let policy = KeyPolicy {
         max_pending: 4,
         ..PLAIN
-    };
-    let source = |number: u8| {
-        let address = std::net::SocketAddr::from(([192, 0, 2, number], 1));
-        Source::of(address)
     };
     let presented = [("a", 1), ("stranger1", 9), ("b", 2), ("stranger2", 9)];
     let store = place.open();
@@ -333,7 +426,7 @@ fn pending_keys_keep_their_sources_over_a_restart() {
     let more = store.authenticate(&id("stranger3"), key(9), source(9), policy);
     assert_eq!(more.act, "full", "it has most of them already");
     let new = store.authenticate(&id("c"), key(3), source(3), policy);
-    assert_eq!(new.displaced, Some(id("stranger1")));
+    assert_eq!(new.displaced, Some((Pending, id("stranger1"))));
     // What the file says beside the key changes nothing about the key.
     assert_eq!(
         store.lookup(&id("a")).unwrap(),

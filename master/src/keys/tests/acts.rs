@@ -1,7 +1,7 @@
 //! What operators do.
 
 use super::*;
-use crate::keys::{KeyChange, offline};
+use crate::keys::{KeyChange, KeyOnDisk, offline};
 use saline_channel::Identity;
 use saline_config::MasterConfig;
 use saline_messages::KeyReply;
@@ -10,7 +10,7 @@ use KeyAction::{Accept, Delete, Reject};
 use KeyState::{Accepted, Denied, Pending, Rejected};
 
 fn one(store: &KeyStore, action: KeyAction, from: KeyState) -> Applied {
-    store.apply(&act(action, vec![(from, id("web1"))]))
+    store.apply(&act(store, action, vec![(from, id("web1"))]))
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn every_act_on_every_state() {
         (Rejected, Accept, Some(Accepted), false),
         (Rejected, Delete, None, false),
         (Denied, Accept, Some(Accepted), false),
-        (Denied, Reject, Some(Rejected), true),
+        (Denied, Reject, Some(Rejected), false),
         (Denied, Delete, None, false),
     ] {
         let place = Place::new();
@@ -73,6 +73,41 @@ fn accepting_a_denied_key_puts_it_in_place_of_the_other() {
 }
 
 #[test]
+fn rejecting_a_denied_key_leaves_the_accepted_one() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "web1", 1);
+    place.seed(Accepted, "web2", 3);
+    place.seed(Denied, "web1", 2);
+    store.external_changes().unwrap();
+    let applied = one(&store, Reject, Denied);
+    assert!(!applied.changes[0].ends_sessions());
+    assert_eq!(store.key_on_disk(&id("web1")), KeyOnDisk::Accepted(key(1)));
+    assert_eq!(store.lookup(&id("web1")).unwrap(), Some((Accepted, key(1))));
+    assert_eq!(store.external_changes().unwrap().changed, []);
+    // Rejecting the accepted one too leaves none.
+    let applied = one(&store, Reject, Accepted);
+    assert!(applied.changes[0].ends_sessions());
+    assert_eq!(store.key_on_disk(&id("web1")), KeyOnDisk::NotAccepted);
+    assert_eq!(store.lookup(&id("web1")).unwrap(), Some((Rejected, key(1))));
+    assert_eq!(store.external_changes().unwrap().changed, []);
+}
+
+#[test]
+fn a_key_that_came_into_the_place_of_the_one_that_was_shown_is_left_alone() {
+    let place = Place::new();
+    let store = place.open();
+    for (state, action) in [(Denied, Accept), (Pending, Accept), (Rejected, Delete)] {
+        place.seed(state, "web1", 1);
+        let shown = act(&store, action, vec![(state, id("web1"))]);
+        place.seed(state, "web1", 2);
+        assert_eq!(store.apply(&shown).changes, [], "{state:?}");
+        std::fs::remove_file(place.file(state, "web1")).unwrap();
+    }
+    assert_eq!(listing(&store), []);
+}
+
+#[test]
 fn what_is_no_longer_there_is_left_alone() {
     let place = Place::new();
     let store = place.open();
@@ -82,7 +117,7 @@ fn what_is_no_longer_there_is_left_alone() {
         (Denied, id("web1")),
         (Pending, id("web9")),
     ];
-    assert!(store.apply(&act(Delete, keys)).changes.is_empty());
+    assert!(store.apply(&act(&store, Delete, keys)).changes.is_empty());
     assert_eq!(listing(&store).len(), 1);
 }
 
@@ -102,7 +137,7 @@ fn a_list_is_ordered_and_a_request_names_many() {
     let names: Vec<_> = list.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(names, ["d", "b", "c", "a"]);
     let keys = vec![(Pending, id("b")), (Pending, id("c")), (Pending, id("b"))];
-    let applied = store.apply(&act(Accept, keys));
+    let applied = store.apply(&act(&store, Accept, keys));
     assert_eq!(applied.changes.len(), 2);
     assert_eq!(*store.accepted_ids().unwrap(), [id("b"), id("c"), id("d")]);
 }
@@ -119,7 +154,11 @@ fn without_a_master_the_tool_acts_itself() {
 
     let seeded = config.paths.pki_dir.join("minions_pre/web1");
     std::fs::write(seeded, PublicIdentity(key(5)).to_pem()).unwrap();
-    let request = act(Accept, vec![(Pending, id("web1"))]);
+    let request = KeyRequest::Act {
+        request_id: RequestId::default(),
+        action: Accept,
+        keys: offline(&config, &KeyRequest::List).unwrap().keys,
+    };
     let reply = offline(&config, &request).unwrap();
     assert_eq!(reply.keys[0].state, Accepted);
 

@@ -48,7 +48,7 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     let expected = [gone("a"), ("b".to_owned(), Some(key(9))), gone("c")];
     assert_eq!(changed(), expected);
     assert_eq!(changed(), []);
-    store.apply(&act(Delete, vec![(Accepted, id("d"))]));
+    store.apply(&act(&store, Delete, vec![(Accepted, id("d"))]));
     assert_eq!(changed(), [], "what this process does it has told already");
     std::fs::remove_file(place.file(Rejected, "c")).unwrap();
     place.seed(Accepted, "d", 4);
@@ -71,6 +71,28 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     std::fs::remove_dir(&folder).unwrap();
     std::fs::rename(&aside, &folder).unwrap();
     assert_eq!(changed(), []);
+}
+
+#[test]
+fn keys_that_are_all_missing_can_be_deleted() {
+    let (place, store) = watched();
+    assert_eq!(store.missing(), []);
+    for name in ["a", "b"] {
+        std::fs::remove_file(place.file(Accepted, name)).unwrap();
+    }
+    let changes = store.external_changes().unwrap();
+    assert_eq!((changes.changed, changes.missing.len()), (vec![], 2));
+    assert_eq!(store.missing(), [id("a"), id("b")]);
+    let applied = store.apply(&act(&store, Delete, vec![(Accepted, id("a"))]));
+    assert_eq!(applied.changes.len(), 1);
+    assert!(applied.changes[0].ends_sessions());
+    assert_eq!(store.external_changes().unwrap().missing, [id("b")]);
+    // Those that are back are known as before; and whoever is not missing cannot be deleted without a file.
+    place.seed(Accepted, "b", 2);
+    let changes = store.external_changes().unwrap();
+    assert_eq!(changes, KeyChanges::default());
+    let nobody = act(&store, Delete, vec![(Accepted, id("a"))]);
+    assert_eq!(store.apply(&nobody).changes, []);
 }
 
 #[test]
@@ -135,7 +157,7 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
 
     // Accepted after the names were read.
     let scan = store.scan_again();
-    store.apply(&act(Accept, vec![(Pending, id("e"))]));
+    store.apply(&act(&store, Accept, vec![(Pending, id("e"))]));
     let changes = store.confirm(scan);
     assert_eq!(changes.changed, []);
     assert_eq!(
@@ -147,9 +169,13 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
 
     // Deleted, and deleted and accepted again, after the files were looked at.
     let scan = store.scan_again();
-    store.apply(&act(Delete, vec![(Accepted, id("a")), (Accepted, id("b"))]));
+    store.apply(&act(
+        &store,
+        Delete,
+        vec![(Accepted, id("a")), (Accepted, id("b"))],
+    ));
     place.seed(Pending, "b", 9);
-    store.apply(&act(Accept, vec![(Pending, id("b"))]));
+    store.apply(&act(&store, Accept, vec![(Pending, id("b"))]));
     assert_eq!(store.confirm(scan).changed, []);
     assert_eq!(store.external_changes().unwrap().changed, []);
 
@@ -164,7 +190,7 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
     std::fs::remove_file(place.file(Accepted, "d")).unwrap();
     let scan = store.scan_again();
     place.seed(Pending, "f", 5);
-    store.apply(&act(Accept, vec![(Pending, id("f"))]));
+    store.apply(&act(&store, Accept, vec![(Pending, id("f"))]));
     let changed = store.confirm(scan).changed;
     assert_eq!(changed.len(), 1);
     assert_eq!((&changed[0].id, changed[0].identity), (&id("d"), None));

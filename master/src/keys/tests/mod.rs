@@ -7,7 +7,7 @@ mod external_changes;
 use std::path::PathBuf;
 
 use saline_channel::PublicIdentity;
-use saline_messages::{KeyAction, KeyRequest, KeyState, MinionId, RequestId};
+use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId, RequestId};
 use saline_protocol::transport::Clock;
 use tempfile::TempDir;
 
@@ -52,7 +52,22 @@ pub(super) fn key(number: u8) -> [u8; 32] {
     [number; 32]
 }
 
-pub(super) fn act(action: KeyAction, keys: Vec<(KeyState, MinionId)>) -> KeyRequest {
+/// Returns a request about keys as they are listed now. One that is not there is asked for as a file without a key.
+pub(super) fn act(
+    store: &KeyStore,
+    action: KeyAction,
+    keys: Vec<(KeyState, MinionId)>,
+) -> KeyRequest {
+    let listed = store.list().unwrap();
+    let shown = |(state, id): (KeyState, MinionId)| {
+        let found = listed.iter().find(|key| key.state == state && key.id == id);
+        found.cloned().unwrap_or(KeyEntry {
+            id,
+            state,
+            identity: KeyEntry::NO_KEY,
+        })
+    };
+    let keys = keys.into_iter().map(shown).collect();
     KeyRequest::Act {
         request_id: RequestId::default(),
         action,

@@ -98,3 +98,38 @@ async fn what_cannot_be_read_at_the_start_is_settled_when_it_can_be_or_is_gone()
     assert_eq!(noted(), [true, false, false, true]);
     assert!(jobs.has_key(&ids[1], key(9)));
 }
+
+#[tokio::test]
+async fn sessions_of_keys_that_are_all_missing_end_within_a_minute_and_their_jobs_stay() {
+    let master = TestMaster::start(|_| {}).await;
+    let keys = [seed(&master, "m1", 1), seed(&master, "m2", 2)];
+    let ids = ["m1", "m2"].map(id);
+    let watch = master.state.key_watch();
+    watch.compare_at_start().await.unwrap();
+    let group_key = || watch.revocation.publisher.current().epoch;
+    let before = group_key();
+    let missing = || KeyChanges {
+        missing: ids.to_vec(),
+        ..KeyChanges::default()
+    };
+    watch.follow(missing()).await;
+    tokio::time::pause();
+    tokio::time::advance(MISSING_FOR - SCAN_INTERVAL).await;
+    tokio::time::resume();
+    watch.follow(missing()).await;
+    assert_eq!(group_key(), before, "the folder may be mounted again");
+    tokio::time::pause();
+    tokio::time::advance(SCAN_INTERVAL).await;
+    tokio::time::resume();
+    for _ in 0..2 {
+        watch.follow(missing()).await;
+        assert_ne!(group_key(), before, "they have ended, once");
+    }
+    let jobs = &watch.revocation.jobs;
+    assert!(jobs.has_key(&ids[0], keys[0]) && jobs.has_key(&ids[1], keys[1]));
+    // One file is back, and the other key was deleted by an operator.
+    std::fs::remove_file(master.pki_dir.join("minions/m2")).unwrap();
+    watch.follow(KeyChanges::default()).await;
+    assert!(jobs.has_key(&ids[0], keys[0]));
+    assert!(!jobs.has_key_or_jobs(&ids[1]));
+}

@@ -18,9 +18,9 @@ use saline_inproc::InProc;
 use saline_master::Master;
 use saline_messages::{
     Admission, Arguments, BatchRequest, Class, ExpiryAck, GroupKeyMaterial, Heartbeat, Job,
-    JobAccount, KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, ProtocolVersions, PublishRequest, Published, Reconciliation,
-    RequestId, Return, ReturnVerdict, Role, StartId,
+    JobAccount, KeyAction, KeyEntry, KeyRequest, KeyState, Known, MinionId, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, ProtocolVersions, PublishRequest, Published,
+    Reconciliation, RequestId, Return, ReturnVerdict, Role, StartId,
 };
 use saline_protocol::transport::{
     Client, Clock, Context, Delivery, Endpoint, ErrorKind, HostPort, Registry, Subscriber, Topic,
@@ -262,10 +262,23 @@ impl Peer {
     }
 
     pub async fn act(&self, action: KeyAction, state: KeyState, id: &str) -> usize {
+        let OperatorReply::Keys(listed) = self.order(OperatorRequest::Keys(KeyRequest::List)).await
+        else {
+            panic!("the keys were not listed");
+        };
+        let is_it = |key: &KeyEntry| key.state == state && key.id.as_str() == id;
+        let Some(shown) = listed.keys.into_iter().find(is_it) else {
+            return 0;
+        };
+        self.act_on(action, vec![shown]).await
+    }
+
+    /// Does this to the keys as they were shown. Returns the number of those that were changed.
+    pub async fn act_on(&self, action: KeyAction, keys: Vec<KeyEntry>) -> usize {
         let request = KeyRequest::Act {
             request_id: RequestId::random().unwrap(),
             action,
-            keys: vec![(state, MinionId::parse(id).unwrap())],
+            keys,
         };
         match self.order(OperatorRequest::Keys(request)).await {
             OperatorReply::Keys(reply) => reply.keys.len(),

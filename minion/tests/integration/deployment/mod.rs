@@ -180,10 +180,13 @@ impl Deployment {
 
     pub async fn key(&self, id: &str, from: KeyState, action: KeyAction) {
         let client = self.client().await;
+        let listed = client.keys(KeyRequest::List).await.unwrap().keys;
+        let mut listed = listed.into_iter();
+        let shown = listed.find(|key| key.state == from && key.id.as_str() == id);
         let request = KeyRequest::Act {
             request_id: RequestId::random().unwrap(),
             action,
-            keys: vec![(from, MinionId::parse(id).unwrap())],
+            keys: vec![shown.unwrap()],
         };
         let reply = client.keys(request).await.unwrap();
         client.shutdown().await;
