@@ -35,6 +35,8 @@ pub struct MinionConfig {
     pub reconnect_first: Duration,
     /// `recon_max`, in milliseconds in the file: the longest. 10,000 ms
     pub reconnect_max: Duration,
+    /// `rekey_interval`: how long the keys of a session are used at most. 3,600 s
+    pub rekey_interval: Duration,
     /// Sections named by a scheme: options of transports, not yet judged.
     pub transport_options: TransportOptions,
     /// `master_port` of such sections, by scheme.
@@ -70,6 +72,7 @@ impl Default for MinionConfig {
             acceptance_wait_max: Duration::ZERO,
             reconnect_first: Duration::from_millis(200),
             reconnect_max: Duration::from_secs(10),
+            rekey_interval: Duration::from_secs(3_600),
             transport_options: TransportOptions::new(),
             transport_ports: BTreeMap::new(),
             tls: None,

@@ -18,6 +18,7 @@ saline_testing::over_each_transport!(
     a_minion_that_has_waited_for_long_is_told_as_soon,
     a_master_stops_at_once_though_minions_wait,
     a_port_that_is_taken_is_named,
+    a_session_gets_new_keys_without_a_gap,
 );
 
 /// Returns the port in the last line that names it.
@@ -396,4 +397,38 @@ fn the_log_is_json_on_request() {
     assert_eq!(json["process"], master.pid());
     master.terminate();
     fleet.master = None;
+}
+
+/// Pings the minion until its log says so often that it is present; each of the pings is answered.
+fn pings_until_present(fleet: &Fleet, times: usize) {
+    let log = &fleet.minions["m1"].log;
+    while log.count("present, and subscribed") < times {
+        let said = fleet.saline(&["m1", "test.ping", "--out", "json", "--static"]);
+        assert_eq!(said.expect(0).stdout, "{\n    \"m1\": true\n}\n");
+    }
+}
+
+fn a_session_gets_new_keys_without_a_gap(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "auto_accept: True\n");
+    fleet.start_master();
+    fleet.start_minion_with("m1", "rekey_interval: 10\n");
+    fleet.minions["m1"]
+        .log
+        .wait_for("present, and subscribed", 1);
+    let slow = fleet.command("saline", &["m1", "cmd.run", "sleep 12; echo done"]);
+    let (fleet, slow) = (
+        &fleet,
+        { slow }
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    pings_until_present(fleet, 2);
+    let said = saline_testing::CommandOutput::from(slow.wait_with_output().unwrap()).expect(0);
+    assert_eq!(said.stdout, "m1:\n    done\n");
+    let log = &fleet.minions["m1"].log;
+    for trouble in ["lost", "replaced", "WARN", "moving"] {
+        assert_eq!(log.count(trouble), 0, "{trouble}");
+    }
+    assert_eq!(fleet.master().log.count("is gone"), 0);
 }

@@ -1,6 +1,7 @@
 //! The options of a minion.
 
 use std::path::Path;
+use std::time::Duration;
 
 use saline_data::Value;
 use saline_messages::MinionId;
@@ -56,6 +57,7 @@ impl Role for MinionConfig {
         "output_file_size",
         "recon_default",
         "recon_max",
+        "rekey_interval",
         "transport",
     ];
     const RELOADS_TRANSPORTS: bool = true;
@@ -206,6 +208,18 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         help: "The largest delay before the minion reconnects; at least the first.",
         read: |config, given| {
             config.reconnect_max = given.milliseconds()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "rekey_interval",
+        unit: "seconds, from 10",
+        default: "3600",
+        help: "How long the keys of a session with the master are used at most. Then the minion makes another session over the \
+               same connection, and goes over to it.",
+        read: |config, given| {
+            let seconds: u64 = given.whole(10..=i64::from(u32::MAX), "seconds, from 10")?;
+            config.rekey_interval = Duration::from_secs(seconds);
             Ok(())
         },
     },

@@ -1,11 +1,14 @@
 //! A session in place of one that stands: when the configuration names another place for the master, or the
-//! connection is down and the master may be elsewhere. The old one serves until the new one stands.
+//! connection is down and the master may be elsewhere, or the keys of the old one were used for long enough. The old one
+//! serves until the new one stands.
 //!
 //! The master replaces the old session with the new one when the new one has reconciled, so that every job is
 //! published to one of the two, and the new one catches up.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use saline_protocol::transport::jitter;
 
 use super::Minion;
 use crate::link::candidate::Connected;
@@ -17,6 +20,9 @@ use crate::link::subscription::SubscribedSession;
 /// How long a connection may be down before the other places are tried.
 const DOWN: Duration = Duration::from_secs(3);
 
+/// How long the minion goes on with the keys of a session after the master did not give it others.
+const REKEY_AGAIN: Duration = Duration::from_secs(60);
+
 /// A session that takes the place of another one.
 #[derive(Debug)]
 pub struct SessionHandover {
@@ -24,7 +30,7 @@ pub struct SessionHandover {
     pub connected: Connected,
     /// The session.
     pub session: SubscribedSession,
-    /// The connection of the one before.
+    /// The connection of the one before, if that is another one.
     pub before: Option<Connected>,
 }
 
@@ -44,6 +50,7 @@ pub enum Authenticated {
 enum Reason {
     SettingsChanged,
     Down,
+    KeysAreOld,
 }
 
 impl Minion {
@@ -66,6 +73,7 @@ impl Minion {
     /// Serves a session until it ends. Returns why, and the session that takes its place if that stands already.
     pub(super) async fn serve_session(
         &self,
+        connected: &Connected,
         subscribed: SubscribedSession,
         before: Option<Connected>,
         changes: &mut Changes,
@@ -76,7 +84,7 @@ impl Minion {
         let successor = tokio::select! {
             biased;
             ended = &mut served => return (ended, None),
-            successor = self.successor(&session, changes) => successor,
+            successor = self.successor(connected, &session, changes) => successor,
         };
         session.end(Ended::HandedOver);
         (served.await, Some(successor))
@@ -85,10 +93,13 @@ impl Minion {
     /// Waits until another session stands that is to take the place of `session`.
     async fn successor(
         &self,
+        connection: &Connected,
         session: &MinionSession,
         changes: &mut Changes,
     ) -> (Connected, SubscribedSession) {
         let connected = self.state.get();
+        let clock = self.context.clock;
+        let mut old = clock.after(rekey_after(self.settings.now().rekey));
         let mut reason = None;
         loop {
             let why = match reason.take() {
@@ -98,12 +109,29 @@ impl Minion {
                     tokio::select! {
                         _ = changes.changed() => Reason::SettingsChanged,
                         () = session.down_for(DOWN) => Reason::Down,
+                        () = clock.until(old) => Reason::KeysAreOld,
                     }
                 }
             };
             if why == Reason::Down {
                 let at = session.endpoint.to_string();
                 self.state.set(ConnectionState::Down(at));
+            }
+            if why == Reason::KeysAreOld {
+                old = clock.after(REKEY_AGAIN);
+                tokio::select! {
+                    biased;
+                    _ = changes.changed() => reason = Some(Reason::SettingsChanged),
+                    () = session.down_for(DOWN) => reason = Some(Reason::Down),
+                    renewed = self.authenticator.authenticate(connection) => match renewed {
+                        Some(renewed) => return (connection.clone(), renewed),
+                        None => tracing::warn!(
+                            "the master at {} has not made a session with new keys: the minion keeps the one that it has",
+                            session.endpoint
+                        ),
+                    },
+                }
+                continue;
             }
             if !self.connector.has_alternative(&session.endpoint) {
                 if why == Reason::Down {
@@ -154,4 +182,10 @@ impl Minion {
             connected.close().await;
         }
     }
+}
+
+/// Returns when the keys of a session that begins now are replaced: between three quarters of this time and all of it, so that
+/// minions that came together do not rekey together.
+fn rekey_after(most: Duration) -> Duration {
+    most - jitter(most / 4)
 }

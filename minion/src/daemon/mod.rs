@@ -315,7 +315,7 @@ impl Minion {
                 failed.clear();
                 let began = self.context.clock.now();
                 let (ended, next) = self
-                    .serve_session(session, before.take(), &mut changes)
+                    .serve_session(&connected, session, before.take(), &mut changes)
                     .await;
                 if next.is_some() {
                     break next;
@@ -326,10 +326,11 @@ impl Minion {
             match next {
                 // The old connection stands until the new session is the minion's.
                 Some((new, session)) => {
+                    let is_another = !Arc::ptr_eq(&new.client, &connected.client);
                     handover = Some(SessionHandover {
                         connected: new,
                         session,
-                        before: Some(connected),
+                        before: is_another.then_some(connected),
                     });
                 }
                 None => connected.close().await,

@@ -54,6 +54,8 @@ pub struct ConnectionSettings {
     pub candidates: Vec<Candidate>,
     /// The delays between attempts.
     pub delays: Delays,
+    /// How long the keys of a session are used at most: `rekey_interval`.
+    pub rekey: Duration,
     /// `master_finger`
     pub finger: Option<String>,
 }
@@ -67,6 +69,7 @@ impl ConnectionSettings {
         Ok(Self {
             candidates: candidates(config, registry)?,
             delays: Delays::of(config),
+            rekey: config.rekey_interval,
             finger: config.master_finger.clone(),
         })
     }
