@@ -23,6 +23,9 @@ const RECONNECT_TIME: Duration = Duration::from_secs(20);
 /// The longest timeout: a clock overflows with a longer one.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(50 * 365 * 86_400);
 
+/// How long the master must be away before that is reported: a restart takes less.
+const AWAY_REPORTED_AFTER: Duration = Duration::from_secs(2);
+
 /// How long a minion of a batch must be gone before it holds the batch up.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
 
@@ -71,8 +74,9 @@ enum FollowerState {
     ReadingStore { timed_out: bool },
     /// Wait for events until the deadline.
     Listening,
-    /// Wait for the master, which has been away since this time. The deadline does not count.
-    MasterAway { since: Instant },
+    /// Wait for the master, which has been away since this time. The deadline does not count. `reported`: so was
+    /// [`Progress::MasterAway`].
+    MasterAway { since: Instant, reported: bool },
     /// No further progress can come.
     Ended,
 }
@@ -160,7 +164,9 @@ impl JobFollower {
                     self.read_store(&jid, timed_out).await?
                 }
                 FollowerState::Listening => self.listen(&jid, None).await?,
-                FollowerState::MasterAway { since } => self.listen(&jid, Some(since)).await?,
+                FollowerState::MasterAway { since, reported } => {
+                    self.listen(&jid, Some((since, reported))).await?
+                }
                 FollowerState::Ended => return Ok(None),
             };
             self.conclude();
@@ -246,14 +252,18 @@ impl JobFollower {
     }
 
     /// Waits for an event, until the deadline, or, with `away`, until the master has been away for
-    /// too long.
+    /// so long that it is reported, and then for too long.
     async fn listen(
         &mut self,
         jid: &Jid,
-        away: Option<Instant>,
+        away: Option<(Instant, bool)>,
     ) -> Result<FollowerState, ClientError> {
         let clock = self.master.clock();
-        let until = away.map_or(self.next_step(), |since| since + MASTER_TIMEOUT);
+        let until = match away {
+            None => self.next_step(),
+            Some((since, false)) => since + AWAY_REPORTED_AFTER,
+            Some((since, true)) => since + MASTER_TIMEOUT,
+        };
         let Some(events) = &mut self.events else {
             return Ok(FollowerState::Subscribing);
         };
@@ -264,16 +274,29 @@ impl JobFollower {
                 Ok(event) => self.apply(jid, event),
                 Err(_) => GAP,
             },
-            Ok(Some(Delivery::Disconnected)) => FollowerState::MasterAway { since: clock.now() },
+            Ok(Some(Delivery::Disconnected)) => FollowerState::MasterAway {
+                since: clock.now(),
+                reported: false,
+            },
             Ok(Some(Delivery::Connected)) => {
                 self.extend_deadline();
                 return Ok(GAP);
             }
             Ok(Some(_)) => GAP,
             Ok(None) => return Err(ClientError::Closed),
+            Err(Elapsed) if let Some((since, false)) = away => {
+                self.found.push_back(Progress::MasterAway {
+                    within: (since + MASTER_TIMEOUT).saturating_duration_since(clock.now()),
+                });
+                let reported = true;
+                return Ok(FollowerState::MasterAway { since, reported });
+            }
             Err(Elapsed) if away.is_some() => {
                 // A later call waits for the same time again.
-                self.state = FollowerState::MasterAway { since: clock.now() };
+                self.state = FollowerState::MasterAway {
+                    since: clock.now(),
+                    reported: false,
+                };
                 return Err(ClientError::MasterGone {
                     endpoint: self.master.endpoint(),
                     gone: MASTER_TIMEOUT,
@@ -285,9 +308,10 @@ impl JobFollower {
         };
         // Events that were under way do not end the wait for an absent master.
         Ok(match (next, away) {
-            (FollowerState::Listening | FollowerState::ReadingStore { .. }, Some(since)) => {
-                FollowerState::MasterAway { since }
-            }
+            (
+                FollowerState::Listening | FollowerState::ReadingStore { .. },
+                Some((since, reported)),
+            ) => FollowerState::MasterAway { since, reported },
             (next, _) => next,
         })
     }

@@ -10,6 +10,9 @@ use super::network_matcher::NetworkMatcher;
 use super::pattern::{Pattern, PatternOptions};
 use super::{Grains, MAX_PATTERN, Target, TargetKind};
 
+/// The largest number of characters of an expression that an error repeats.
+const MAX_SHOWN: usize = 60;
+
 /// A minion against which a target is matched, as far as it is known.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
@@ -150,6 +153,38 @@ fn compile_sharing(expression: &Expression, patterns: usize) -> Result<Matcher, 
     })
 }
 
+/// Returns why a glob over ids cannot have an `@`: nearly always it is a compound target, and its option is missing.
+fn glob_with_at_sign(expression: &str) -> TargetProblem {
+    let kind_of = |word: &str| {
+        let letter = word.split_once('@')?.0.chars().next()?;
+        TargetKind::from_letter(letter).map(|_| letter)
+    };
+    let mut words = expression.split([' ', '\t', '\n', '(', ')']);
+    let Some(letter) = words.find_map(kind_of) else {
+        let (before, _) = expression.split_once('@').unwrap_or_default();
+        return TargetProblem::UnknownKind(before.chars().take(20).collect());
+    };
+    // What follows `G@` is what -G takes.
+    let pattern = expression.strip_prefix(letter);
+    let pattern = pattern.and_then(|after| after.strip_prefix('@'));
+    let has_option = |pattern: &&str| !pattern.is_empty() && !pattern.contains(char::is_whitespace);
+    let option = pattern
+        .filter(has_option)
+        .map(|pattern| format!("-{letter} {pattern}"));
+    TargetProblem::Compound {
+        expression: shortened(expression),
+        option: option.map(|option| shortened(&option)),
+    }
+}
+
+/// Returns at most the beginning of a text.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
     let options = PatternOptions {
         ignore_case: false,
@@ -162,9 +197,7 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
     };
     match term.kind {
         TargetKind::Glob if term.pattern.contains('@') => {
-            let (before, _) = term.pattern.split_once('@').unwrap_or_default();
-            let shown = before.chars().take(20).collect();
-            Err(TargetProblem::UnknownKind(shown).at(term.at))
+            Err(glob_with_at_sign(&term.pattern).at(term.at))
         }
         TargetKind::Glob => id(Pattern::glob(&term.pattern, options)),
         TargetKind::Pcre => id(Pattern::regex(&term.pattern, options)),

@@ -23,6 +23,7 @@ impl fmt::Display for TargetError {
             TargetProblem::Empty
             | TargetProblem::Pillar
             | TargetProblem::Range
+            | TargetProblem::Compound { .. }
             | TargetProblem::UnknownNodegroup(_) => write!(f, "{}", self.problem),
             _ => write!(f, "the target is malformed: {}", self.problem),
         }
@@ -74,6 +75,18 @@ pub enum TargetProblem {
     /// The term has letters before an `@` that name no kind of target.
     #[error("`{}@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are", .0.escape_debug())]
     UnknownKind(String),
+    /// A glob over ids looks like a compound expression.
+    #[error(
+        "`{}` is a compound target: add -C{}",
+        expression.escape_debug(),
+        option.as_ref().map(|option| format!(", or write {}", option.escape_debug())).unwrap_or_default()
+    )]
+    Compound {
+        /// The beginning of the expression.
+        expression: String,
+        /// The option for the kind of its only term, and the pattern.
+        option: Option<String>,
+    },
     /// The term has nothing after its `@`.
     #[error("expected a pattern after the `@`")]
     PatternExpected,
@@ -169,7 +182,10 @@ impl TargetError {
     pub fn picture(&self, expression: &str) -> Option<String> {
         if matches!(
             self.problem,
-            TargetProblem::Empty | TargetProblem::TooLong(_) | TargetProblem::PatternsTooLong(_)
+            TargetProblem::Empty
+                | TargetProblem::TooLong(_)
+                | TargetProblem::PatternsTooLong(_)
+                | TargetProblem::Compound { .. }
         ) {
             return None;
         }

@@ -15,6 +15,8 @@ pub(crate) fn render(data: &Value, style: Style) -> Vec<u8> {
         }
     };
     let mut value_lines = |name: &str, value: &Value| match text_lines(value, style) {
+        // Also of an empty text the reader learns which minion returned it.
+        Some(lines) if lines.is_empty() && !name.is_empty() => line(name, b""),
         Some(lines) => lines.iter().for_each(|text| line(name, text)),
         None => line(name, raw::render(value).as_bytes()),
     };

@@ -102,6 +102,37 @@ fn a_wrong_expression_is_refused_at_its_place() {
 }
 
 #[test]
+fn a_compound_target_without_its_option_says_which_is_missing() {
+    for (expression, expected) in [
+        (
+            "G@os:Debian",
+            "`G@os:Debian` is a compound target: add -C, or write -G os:Debian",
+        ),
+        (
+            "E@web[0-9]+",
+            "`E@web[0-9]+` is a compound target: add -C, or write -E web[0-9]+",
+        ),
+        (
+            "G|@os|Debian",
+            "`G|@os|Debian` is a compound target: add -C",
+        ),
+        ("G@", "`G@` is a compound target: add -C"),
+        (
+            "web* and not (N@db)",
+            "`web* and not (N@db)` is a compound target: add -C",
+        ),
+        (
+            "me@example.com",
+            "`me@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are\n  me@example.com\n  ^",
+        ),
+    ] {
+        assert_eq!(refused(TargetKind::Glob, expression), expected);
+    }
+    let long = format!("G@os:{}", "x".repeat(1000));
+    assert!(refused(TargetKind::Glob, &long).len() < 200);
+}
+
+#[test]
 fn what_is_too_large_is_refused() {
     use TargetKind::Compound;
     let refused = |expression: String| target(Compound, &expression).compile().unwrap_err();

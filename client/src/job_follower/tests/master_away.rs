@@ -13,7 +13,9 @@ async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_
     pass(2).await;
     table.push(Delivery::Disconnected);
     assert_eq!(told(&mut run).await, [""; 0]);
-    pass(25).await;
+    pass(2).await;
+    assert_eq!(told(&mut run).await, ["master away, 28s"]);
+    pass(23).await;
     assert_eq!(told(&mut run).await, [""; 0]);
     // The master is new: no minion has a session yet.
     table.lock().silent = vec![id("a"), id("b")];
@@ -33,7 +35,9 @@ async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
     told(&mut run).await;
     table.push(Delivery::Disconnected);
     told(&mut run).await;
-    pass(30).await;
+    pass(2).await;
+    assert_eq!(told(&mut run).await, ["master away, 28s"]);
+    pass(28).await;
     let error = told(&mut run).await;
     assert_eq!(error.len(), 1);
     assert!(
@@ -58,4 +62,17 @@ async fn a_restart_that_only_the_session_shows_gives_the_fleet_time_too() {
     assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
     pass(5).await;
     assert_eq!(told(&mut run).await, ["a no response", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_is_restarted_is_not_reported_as_away() {
+    let table = Table::new(&[("a", MinionJobState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.push(Delivery::Disconnected);
+    told(&mut run).await;
+    pass(1).await;
+    table.push(Delivery::Connected);
+    table.store("a", false);
+    assert_eq!(told(&mut run).await, ["a", "end"]);
 }

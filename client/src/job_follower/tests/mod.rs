@@ -224,6 +224,9 @@ async fn told(run: &mut JobFollower) -> Vec<String> {
                 let minions: Vec<_> = minions.iter().map(MinionId::as_str).collect();
                 told.push(format!("{} busy", minions.join(", ")));
             }
+            Ok(Some(Progress::MasterAway { within })) => {
+                told.push(format!("master away, {within:?}"));
+            }
             Ok(None) => {
                 told.push("end".to_owned());
                 break;
