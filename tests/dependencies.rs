@@ -126,6 +126,8 @@ fn written() -> String {
          What Saline is built of, and the last answer of `cargo deny check` ([deny.toml](../deny.toml)).\n\
          Generated: `{RENEW}`, on a machine with a network and\n\
          cargo-deny. A crate that is added or changed without it fails `tests/dependencies.rs`.\n\n\
+         `zeromq-src` has its licence for itself; the libzmq in it is under the LGPL-3.0 or later with an exception for static\n\
+         linking, and Saline modifies it: [THIRD-PARTY-NOTICES](../THIRD-PARTY-NOTICES).\n\n\
          ## The answer\n\n{}\n\n",
         version(),
     );

@@ -17,7 +17,7 @@ mod state_folder;
 mod versions;
 
 pub use arguments::{Arguments, parse};
-pub use descriptors::raise_descriptors;
+pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};

@@ -10,9 +10,6 @@ use saline_protocol::transport::Registry;
 
 use crate::server::Master;
 
-/// Descriptors of a master beside those of its minions: files, listeners, command lines.
-const OTHER_DESCRIPTORS: u64 = 128;
-
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -69,7 +66,7 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
         Ok(Some(most)) => tracing::info!(
             "{most} files and connections may be open: room for about {} minions, or half as many over \
              zeromq; more with a higher limit (ulimit -Hn, LimitNOFILE)",
-            most.saturating_sub(OTHER_DESCRIPTORS)
+            most.saturating_sub(saline_daemon::RESERVED_DESCRIPTORS)
         ),
         Ok(None) => {}
         Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),

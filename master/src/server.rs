@@ -96,6 +96,10 @@ impl Master {
         let mut servers = Vec::new();
         let addresses = addresses(&config, registry)?;
         let local = addresses.local;
+        // Who reaches the local endpoint takes of what is kept back.
+        let strangers_reach = addresses.all.len() - 1;
+        let descriptors = saline_daemon::connection_descriptors();
+        let share = descriptors.map(|all| all / strangers_reach.max(1));
         for (number, (at, scheme)) in addresses.all.into_iter().enumerate() {
             let access = number > local;
             let transport = registry.get(&scheme)?;
@@ -110,10 +114,12 @@ impl Master {
                 // Every user of the machine is a stranger until a rule admits it.
                 context.local_access = LocalAccess::EveryUser;
                 context.limits.admission = Some(AdmissionLimits::default());
+                context.limits.descriptors = share;
             } else if matches!(at.requests.address, Address::Network { .. }) {
                 // Who reaches a local endpoint has passed the permissions of its folder: it is root
                 // or the master's own user, who can do worse than hold memory.
                 context.limits.admission = Some(AdmissionLimits::default());
+                context.limits.descriptors = share;
             }
             let taken: Vec<&ServeAt> = servers.iter().map(|s: &Server| &s.bound).collect();
             let hint = explain_shared_port(&taken, &at, &scheme);

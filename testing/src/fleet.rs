@@ -118,8 +118,13 @@ impl Fleet {
 
     /// Starts the master: on free ports the first time, on the same ones after that.
     pub fn start_master(&mut self) {
+        self.start_master_by(self.master_command());
+    }
+
+    /// Starts the master by this command, as [`start_master`](Self::start_master) does.
+    pub fn start_master_by(&mut self, mut command: Command) {
         self.write_master_config();
-        let master = Daemon::spawn(&mut self.master_command());
+        let master = Daemon::spawn(&mut command);
         master.log.wait_for(" is up", 1);
         if self.ports.is_none() {
             let (ports, _) = Ports::logged(&master.log, TIMEOUT).unwrap();

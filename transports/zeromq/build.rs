@@ -3,7 +3,7 @@
 //!
 //! `zmq-sys` builds libzmq from sources that it leaves in its output folder. Some of its files are
 //! compiled here again and linked in front of it: the linker takes a
-//! file of libzmq's archive only for what is not defined before, so it leaves the originals out. Two files have
+//! file of libzmq's archive only for what is not defined before, so it leaves the originals out. Three files have
 //! a few lines changed. Every
 //! change names the whole text that it replaces, so that another version of libzmq fails the build
 //! instead of being mended wrongly. The others are compiled with definitions that `zeromq-src` leaves out.
@@ -71,15 +71,46 @@ const ZMTP_ENGINE: (&str, &[Change]) = (
     ],
 );
 
-/// The files that open descriptors.
-const OPENERS: [&str; 4] = [
-    "epoll.cpp",
-    "ip.cpp",
-    "ipc_listener.cpp",
+/// The listener of TCP.
+const TCP_LISTENER: (&str, &[Change]) = (
     "tcp_listener.cpp",
-];
+    &[
+        (
+            "#include <fcntl.h>
+",
+            "#include <fcntl.h>
+#include <sys/resource.h>
+",
+        ),
+        // It accepts for as long as there are descriptors, faster than anybody is told of it. The last 64, or the last
+        // quarter of few, are for the rest of the process. The system gives the lowest number that is free.
+        (
+            "    make_socket_noninheritable (sock);
 
-/// Makes the [`OPENERS`] open every descriptor with close-on-exec. `zeromq-src` does not look for these calls of
+    if (!options.tcp_accept_filters",
+            "    struct rlimit limit;
+    if (getrlimit (RLIMIT_NOFILE, &limit) == 0
+        && limit.rlim_cur != RLIM_INFINITY) {
+        const rlim_t quarter = limit.rlim_cur / 4;
+        const rlim_t reserved = quarter < 64 ? quarter : 64;
+        if (static_cast<rlim_t> (sock) >= limit.rlim_cur - reserved) {
+            ::close (sock);
+            errno = EMFILE;
+            return retired_fd;
+        }
+    }
+
+    make_socket_noninheritable (sock);
+
+    if (!options.tcp_accept_filters",
+        ),
+    ],
+);
+
+/// The files that open descriptors, beside [`TCP_LISTENER`].
+const OPENERS: [&str; 3] = ["epoll.cpp", "ip.cpp", "ipc_listener.cpp"];
+
+/// Makes [`OPENERS`] and [`TCP_LISTENER`] open every descriptor with close-on-exec. `zeromq-src` does not look for these calls of
 /// Linux: without them a child process inherits each epoll descriptor, and a socket when it is started
 /// between two calls of libzmq.
 const CLOSE_ON_EXEC: [&str; 3] = [
@@ -87,6 +118,49 @@ const CLOSE_ON_EXEC: [&str; 3] = [
     "ZMQ_HAVE_SOCK_CLOEXEC",
     "HAVE_ACCEPT4",
 ];
+
+/// Names in the archive that `zeromq-src` built, which stand there exactly if it was built with definitions of which the
+/// layout of a class depends: whether each does. What is compiled here shares these classes with it, and a layout
+/// of its own would be no error of the linker.
+const LAYOUT: [(&str, &str, bool); 13] = [
+    ("ZMQ_IOTHREAD_POLLER_USE_EPOLL", "_ZN3zmq7epoll_tC", true),
+    ("ZMQ_IOTHREAD_POLLER_USE_POLL", "_ZN3zmq6poll_tC", false),
+    ("ZMQ_IOTHREAD_POLLER_USE_SELECT", "_ZN3zmq8select_tC", false),
+    ("ZMQ_USE_CV_IMPL_STL11", "condition_variable_any", true),
+    ("ZMQ_HAVE_IPC", "_ZN3zmq14ipc_listener_tC", true),
+    // Of options_t.
+    (
+        "ZMQ_HAVE_SO_PEERCRED",
+        "_ZN3zmq14ipc_listener_t6filterE",
+        false,
+    ),
+    ("ZMQ_HAVE_VMCI", "_ZN3zmq15vmci_listener_tC", false),
+    // Of ctx_t, signaler_t and the mailboxes.
+    ("HAVE_FORK", "_ZN3zmq9mailbox_t6forkedE", false),
+    ("ZMQ_HAVE_WS", "_ZN3zmq11ws_engine_tC", true),
+    ("ZMQ_HAVE_WSS", "_ZN3zmq12wss_engine_tC", false),
+    ("ZMQ_HAVE_CURVE", "_ZN3zmq14curve_server_tC", false),
+    ("HAVE_LIBGSSAPI_KRB5", "_ZN3zmq15gssapi_server_tC", false),
+    ("ZMQ_HAVE_TIPC", "_ZN3zmq15tipc_listener_tC", false),
+];
+
+/// Fails when `zeromq-src` built its archive with another layout of classes than the definitions here give.
+fn check_layout(archive: &Path) -> Result<(), Box<dyn Error>> {
+    let archive = fs::read(archive)?;
+    for (definition, name, is_expected) in LAYOUT {
+        let is_there = archive
+            .windows(name.len())
+            .any(|window| window == name.as_bytes());
+        if is_there != is_expected {
+            return Err(format!(
+                "zeromq-src decides otherwise about {definition} than transports/zeromq/build.rs: compare what both \
+                 define, or classes have two layouts"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -100,6 +174,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let built = PathBuf::from(env::var("DEP_ZMQ_OUT")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let sources = built.join("source/src");
+    check_layout(&built.join("lib/libzmq.a"))?;
     let mut build = cc::Build::new();
     build
         .cpp(true)
@@ -108,7 +183,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .include(built.join("source/include"))
         .include(&sources)
         .include(&built);
-    // What `zeromq-src` defines for Linux: the layout of what both see depends on it.
+    // What `zeromq-src` defines for Linux: the layout of what both see depends on it, as `LAYOUT` checks.
     for (name, value) in [
         ("ZMQ_USE_CV_IMPL_STL11", "1"),
         ("ZMQ_STATIC", "1"),
@@ -128,7 +203,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in OPENERS {
         build.file(sources.join(name));
     }
-    for (name, changes) in [STREAM_ENGINE, ZMTP_ENGINE] {
+    for (name, changes) in [STREAM_ENGINE, ZMTP_ENGINE, TCP_LISTENER] {
         build.file(mend(&sources.join(name), changes, &out)?);
     }
     build.try_compile("saline_zmq_mended")?;

@@ -23,6 +23,8 @@ pub enum WireFault {
     EndOnGarbage,
     /// What does not greet is handed out as a request.
     TakeGarbage,
+    /// Connections take as many descriptors as there are.
+    AnyDescriptors,
     /// Connections that do not greet stay open.
     LeakConnections,
     /// What does not greet is kept.
@@ -129,6 +131,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::AnyPartial, &["LIM-017"]),
     (WireFault::SendEarly, &["LIM-019"]),
     (WireFault::QueueForStrangers, &["LIM-020"]),
+    (WireFault::AnyDescriptors, &["LIM-021"]),
     (WireFault::TakeLarge, &["LIM-018"]),
     (WireFault::MessagesAreLife, &["CON-034"]),
     (WireFault::RefusedStays, &["CON-035"]),

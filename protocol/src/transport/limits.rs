@@ -99,6 +99,10 @@ pub struct Limits {
     /// backend may cut a connection that is not admitted to make room for one from
     /// another source, and counts it as [`Metric::PeersRefused`](super::Metric::PeersRefused). 16,384.
     pub connections: usize,
+    /// Descriptors that the connections of one server may take together, also those that have not shaken hands
+    /// (`LIM-021`). What a process keeps back for its files and its other servers is not part of it. A backend
+    /// whose connections share one descriptor has no use for it. `None` sets none.
+    pub descriptors: Option<usize>,
     /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`); the
     /// server refuses a subscription above it, and does not cut the connection (`CON-035`).
     /// 1,024.
@@ -121,6 +125,7 @@ impl Default for Limits {
             subscriber_queue_messages: 1024,
             subscriber_queue_bytes: 16 * MIB,
             connections: 16_384,
+            descriptors: None,
             subscriptions_per_connection: 1024,
             admission: None,
         }

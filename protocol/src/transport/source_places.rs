@@ -109,14 +109,19 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
     /// otherwise get the place back in the same way.
     pub fn eviction_candidate(&self, source: Source) -> Option<&K> {
         let own = self.count(source);
-        let (most, largest) = self.by_count.last()?;
+        let (most, _) = self.by_count.last()?;
         if *most <= own + 1 {
             return None;
         }
-        self.by_source
-            .get(largest)?
-            .first_key_value()
-            .map(|(_, key)| key)
+        self.oldest_of_largest()
+    }
+
+    /// Returns the oldest key of the source that has most places: who gives way where the places themselves run
+    /// out, whoever comes next.
+    pub fn oldest_of_largest(&self) -> Option<&K> {
+        let (_, largest) = self.by_count.last()?;
+        let own = self.by_source.get(largest)?;
+        own.first_key_value().map(|(_, key)| key)
     }
 
     /// Returns the source that took the place of `key`; none when it has no place.
@@ -208,6 +213,12 @@ mod tests {
                 for (key, source) in &model.0 {
                     prop_assert_eq!(places.source(key), Some(*source));
                 }
+                let oldest = places.oldest_of_largest().map(|key| {
+                    let of = model.0.iter().find(|(other, _)| other == key).unwrap().1;
+                    (model.count(of), model.0.iter().find(|(_, other)| *other == of).unwrap().0 == *key)
+                });
+                let most = (0..6).map(|other| model.count(source(other))).max().filter(|most| *most > 0);
+                prop_assert_eq!(oldest, most.map(|most| (most, true)));
                 for number in 0..6 {
                     let own = model.count(source(number));
                     prop_assert_eq!(places.count(source(number)), own);

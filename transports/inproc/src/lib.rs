@@ -73,7 +73,9 @@ impl Transport for InProc {
             .with_departures()
     }
 
-    async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
+    async fn serve(&self, at: ServeAt, mut context: Context) -> Result<Server> {
+        // A connection has no descriptor.
+        context.limits.descriptors = None;
         let (listeners, bound) = listen::bind(&self.switchboard, &at.requests)?;
         Ok(saline_engine::serve(listeners, bound, None, context))
     }

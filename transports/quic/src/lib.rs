@@ -74,7 +74,9 @@ impl Transport for Quic {
         options::SPECS
     }
 
-    async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
+    async fn serve(&self, at: ServeAt, mut context: Context) -> Result<Server> {
+        // All connections share the descriptor of their listener.
+        context.limits.descriptors = None;
         let (listeners, bound, certificate) = listen::bind(&at.requests, &context).await?;
         Ok(saline_engine::serve(
             listeners,

@@ -19,6 +19,7 @@ use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
 use crate::liveness::Verdict;
 use crate::native;
+use crate::request_parts::next_part;
 use crate::socket::{BATCH, Sent, SharedContext, Socket, YIELD_AFTER};
 use crate::subscriber;
 
@@ -353,27 +354,28 @@ impl ClientTask {
 
     /// Sends a batch of queued requests. Returns how many, and whether more wait for room.
     fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
-        let Sending { unsent, encoded } = sending;
+        let Sending { unsent, begun } = sending;
         self.requests.take(BATCH, self.context.clock.now(), unsent);
         let mut count = 0;
         while let Some((id, payload)) = unsent.front() {
             let joined = joined_requests::together(unsent.iter().map(|(_, payload)| payload));
-            let message = if joined > 1 {
+            let from = begun.filter(|(of, _)| of == id).map_or(0, |(_, from)| from);
+            let (message, end) = if joined > 1 {
                 let frames = unsent.iter().take(joined);
-                joined_requests::join(frames.map(|(id, payload)| (Frame::Request(*id), payload)))
+                let frames = frames.map(|(id, payload)| (Frame::Request(*id), payload));
+                (joined_requests::join(frames), payload.len())
             } else {
-                let ready = encoded.take().filter(|(of, _)| of == id);
-                ready.map_or_else(
-                    || Frame::Request(*id).encode(payload),
-                    |(_, message)| message,
-                )
+                next_part(*id, payload, from)
             };
-            if let Sent::Full(message) = connection.monitored.socket.send(None, message) {
-                // Those that are joined are joined anew when there is room: some of them may have
-                // been given up by then.
-                *encoded = (joined == 1).then_some((*id, message));
+            if let Sent::Full(_) = connection.monitored.socket.send(None, message) {
+                // Some of them may have been given up when there is room. A request of which the last part was not
+                // sent does not run.
                 self.requests.put_back(unsent);
                 return (count, true);
+            }
+            *begun = (end < payload.len()).then_some((*id, end));
+            if begun.is_some() {
+                continue;
             }
             unsent.drain(..joined);
             count += joined;
@@ -387,9 +389,8 @@ impl ClientTask {
 struct Sending {
     /// Requests that were taken; empty between two attempts, kept for its memory.
     unsent: VecDeque<(u64, Bytes)>,
-    /// The message of the first request for which there was no room, so that a large one is copied
-    /// once. The request itself was put back.
-    encoded: Option<(u64, zmq::Message)>,
+    /// The request of which parts were sent and others were not, and where the next one begins.
+    begun: Option<(u64, usize)>,
 }
 
 /// Says hello, and waits until a server of this transport answers.

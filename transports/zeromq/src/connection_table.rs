@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use saline_protocol::transport::{Instant, Limits, Peer};
 
 use crate::liveness::{PeerLiveness, Verdict};
@@ -11,6 +12,7 @@ use crate::native::SocketId;
 use crate::number_map::NumberMap;
 use crate::peer_registry::PeerRegistry;
 use crate::request_exchange::RequestExchange;
+use crate::request_parts::PartialRequests;
 
 /// What the task of the ROUTER socket knows of connections. It keeps the [`PeerRegistry`], which the server's
 /// handles see, in step.
@@ -21,6 +23,10 @@ pub(crate) struct ConnectionTable {
     by_descriptor: NumberMap<RawFd, u32>,
     /// Connections that have ended and whose last requests may not have been received.
     leaving: Vec<u32>,
+    /// Descriptors of connections that were admitted since the task last asked.
+    newly_admitted: Vec<RawFd>,
+    /// What has come of their requests.
+    partial: PartialRequests,
 }
 
 /// A connection that said hello.
@@ -33,12 +39,14 @@ struct Connected {
 
 impl ConnectionTable {
     /// Returns a table without connections.
-    pub(crate) fn new(exchange: Arc<RequestExchange>) -> Self {
+    pub(crate) fn new(exchange: Arc<RequestExchange>, limits: &Limits) -> Self {
         Self {
             exchange,
             all: NumberMap::default(),
             by_descriptor: NumberMap::default(),
             leaving: Vec::new(),
+            newly_admitted: Vec::new(),
+            partial: PartialRequests::new(limits),
         }
     }
 
@@ -89,6 +97,28 @@ impl ConnectionTable {
         Some(connected.peer)
     }
 
+    /// Takes a part of a request that is not its last, which is a sign of life too. Returns false when it is refused, with
+    /// what follows of that request.
+    pub(crate) fn take_part(
+        &mut self,
+        connection: u32,
+        id: u64,
+        part: &[u8],
+        now: Instant,
+    ) -> bool {
+        if self.heard(connection).is_none() {
+            return false;
+        }
+        let known = self.all.get(&connection);
+        let is_admitted = known.is_some_and(|known| known.liveness.is_some());
+        self.partial.add(connection, id, part, is_admitted, now)
+    }
+
+    /// Takes the last part of a request, or all of it. Returns the whole; none when parts of it were refused.
+    pub(crate) fn whole_request(&mut self, connection: u32, id: u64, last: Bytes) -> Option<Bytes> {
+        self.partial.finish(connection, id, last)
+    }
+
     /// Takes note that the connection with this descriptor has ended: it stays until
     /// [`forget_leaving`](Self::forget_leaving). Its departure is told now if `is_told_now`. Returns
     /// whether there was one.
@@ -116,12 +146,23 @@ impl ConnectionTable {
         let Some(gone) = self.all.remove(&connection) else {
             return;
         };
+        self.partial.forget(connection);
         if let Some(SocketId { descriptor, .. }) = gone.socket
             && self.by_descriptor.get(&descriptor) == Some(&connection)
         {
             self.by_descriptor.remove(&descriptor);
         }
         self.peers().remove(connection);
+    }
+
+    /// Returns the descriptors of the connections that [`look`](Self::look) found admitted since the last call.
+    pub(crate) fn take_newly_admitted(&mut self) -> Vec<RawFd> {
+        std::mem::take(&mut self.newly_admitted)
+    }
+
+    /// Refuses the requests of strangers whose parts do not come in time. Returns how many.
+    pub(crate) fn refuse_late_parts(&mut self, now: Instant) -> usize {
+        self.partial.refuse_late(now)
     }
 
     /// Cuts the admitted peers that give no sign of life, and returns those that are silent: they are to be
@@ -139,6 +180,10 @@ impl ConnectionTable {
                 // interval say no more than one.
                 let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
                 connected.liveness = Some(liveness);
+                let descriptor = connected.socket.map(|socket| socket.descriptor);
+                // Its end may have been told, and its descriptor be another one's.
+                let is_its_own = |fd: &RawFd| self.by_descriptor.get(fd) == Some(&connection);
+                self.newly_admitted.extend(descriptor.filter(is_its_own));
             }
         }
         let (mut silent, mut dead) = (Vec::new(), Vec::new());

@@ -20,7 +20,7 @@ pub(crate) enum Frame {
     Welcome,
     /// The other answer: the server holds as many connections as it may.
     Full,
-    /// A request; its payload follows the header.
+    /// A request, or the last part of one; its payload follows the header.
     Request(u64),
     /// The reply to the request of that number; its payload follows the header.
     Reply(u64),
@@ -30,6 +30,8 @@ pub(crate) enum Frame {
     Ping,
     /// The answer to [`Ping`](Self::Ping). A server also sends it unasked, to find out who has gone.
     Pong,
+    /// A part of the payload of the request of that number; more follow.
+    Part(u64),
 }
 
 impl Frame {
@@ -43,6 +45,8 @@ impl Frame {
             Self::NoReply(id) => (6, Some(id)),
             Self::Ping => (7, None),
             Self::Pong => (8, None),
+            // 9 is the kind of a joined frame.
+            Self::Part(id) => (10, Some(id)),
         }
     }
 
@@ -82,6 +86,7 @@ impl Frame {
             6 => id().map(Self::NoReply),
             7 => Some(Self::Ping),
             8 => Some(Self::Pong),
+            10 => id().map(Self::Part),
             _ => None,
         }
     }
@@ -165,7 +170,7 @@ mod tests {
             id: u64,
             payload in prop::collection::vec(any::<u8>(), 0..9000),
         ) {
-            for frame in [Frame::Request(id), Frame::Reply(id), Frame::NoReply(id)] {
+            for frame in [Frame::Request(id), Frame::Reply(id), Frame::NoReply(id), Frame::Part(id)] {
                 let message = frame.encode(&payload);
                 prop_assert_eq!(Frame::decode(&message), Some(frame));
                 prop_assert_eq!(&message[REQUEST_HEADER..], &payload[..]);

@@ -19,7 +19,9 @@ pub fn read_requests(bytes: &[u8]) -> Vec<&[u8]> {
         let bytes = &bytes[range];
         let frame = Frame::decode(bytes)?;
         let payload = match frame {
-            Frame::Request(_) | Frame::Reply(_) | Frame::NoReply(_) => &bytes[REQUEST_HEADER..],
+            Frame::Request(_) | Frame::Reply(_) | Frame::NoReply(_) | Frame::Part(_) => {
+                &bytes[REQUEST_HEADER..]
+            }
             _ => &[],
         };
         let encoded = frame.encode(payload);
@@ -130,7 +132,8 @@ pub fn joined() -> Vec<u8> {
 
 /// Returns a frame of each kind at the request port, as seeds.
 pub fn requests() -> Vec<Vec<u8>> {
-    let with_payload = [Frame::Request(7), Frame::Reply(8)].map(|frame| frame.encode(b"payload"));
+    let with_payload = [Frame::Request(7), Frame::Reply(8), Frame::Part(7)];
+    let with_payload = with_payload.map(|frame| frame.encode(b"payload"));
     let others = [
         Frame::Hello,
         Frame::Welcome,

@@ -5,10 +5,12 @@
 //! | `server.rs`, `bind.rs` | starting and ending a server; binding |
 //! | `router_task.rs` | the task that owns the ROUTER socket: requests, answers, peers that have gone |
 //! | `request_exchange.rs` | the queues of requests and answers between that task and the handlers |
+//! | `request_parts.rs` | requests that are too large for one message |
 //! | `peer_registry.rs` | which peers are connected and admitted, shared with the server's handles |
 //! | `xpub_task.rs` | the task that owns the XPUB socket |
 //! | `numbering.rs`, `number_set.rs` | publications in front of it: sequence numbers, confirmations, beacons |
 //! | `subscriber_liveness.rs` | the connections of the XPUB socket, and which of them are cut |
+//! | `accepted.rs` | the connections of either socket that nobody has admitted, bounded by descriptors |
 //! | `client.rs` | the task that owns a DEALER socket |
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which sequence numbers come next |
 //! | `connection.rs` | one attempt to connect: addresses, a fresh socket |
@@ -48,12 +50,17 @@
 //!   option bounds their number: one endless message of tiny frames made a server hold 21 bytes for each
 //!   that was sent. No message of this transport has more than one.
 //! - A heartbeat that is too short is not answered with the bytes that lie behind it.
+//! - A connection over TCP that would take one of the last 64 descriptors of the process is closed as it is accepted.
 //! - Every descriptor is opened with close-on-exec, so that no child process inherits one.
 //!
+//! libzmq 4.3.5, which is under the MPL-2.0, is not used: the newest `zmq-sys`, 0.12, asks for `zeromq-src` 0.2, whose last
+//! release has 4.3.4, and one package of a program alone may link `zmq`. Replacing it by `[patch]` would hold in this
+//! workspace, and not for whoever builds this crate from a registry.
+//!
 //! # Known gaps
-//! - No limits before a peer is admitted ([`Capabilities::admission`]): libzmq has one
-//!   `ZMQ_MAXMSGSIZE` for all connections of a socket, and does not say what a connection has sent of
-//!   a message that is not complete.
+//! - Not all limits before a peer is admitted ([`Capabilities::admission`]): libzmq has one `ZMQ_MAXMSGSIZE` for all
+//!   connections of a socket, which is the size of a part here, and does not say what a connection has sent of a
+//!   message that is not complete. What strangers send in parts is bounded together; their connections have no time.
 //! - What libzmq queues for a subscriber that does not read is bounded in messages
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
@@ -65,6 +72,7 @@
 //! [`Capabilities::admission`]: saline_protocol::transport::Capabilities::admission
 //! [`Limits::subscriber_queue_messages`]: saline_protocol::transport::Limits::subscriber_queue_messages
 //! [`Publisher::subscriptions`]: saline_protocol::transport::Publisher::subscriptions
+mod accepted;
 mod bind;
 mod client;
 mod connection;
@@ -85,6 +93,7 @@ mod options;
 mod peer_registry;
 mod publication_wire;
 mod request_exchange;
+mod request_parts;
 mod router_task;
 mod server;
 mod socket;

@@ -86,7 +86,7 @@ pub(crate) struct Event {
 pub(crate) fn note(context: &Context, event: u32) {
     match event {
         zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => {
-            tracing::debug!("a connection could not be accepted: out of descriptors?");
+            tracing::debug!("a connection was not accepted: no descriptor is left for it");
         }
         zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
         | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL

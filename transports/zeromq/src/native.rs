@@ -16,6 +16,11 @@ use saline_protocol::transport::{Peer, Source, SourceNetwork};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+// A `zmq::Message` is passed to libzmq as the `zmq_msg_t` that it holds. It is not `repr(transparent)`; with one
+// size and one alignment there is no room for anything beside that field.
+const _: () = assert!(size_of::<zmq::Message>() == size_of::<zmq_sys::zmq_msg_t>());
+const _: () = assert!(align_of::<zmq::Message>() == align_of::<zmq_sys::zmq_msg_t>());
+
 /// ZMQ_SRCFD, which zmq-sys leaves out of its exports.
 const SRCFD: c_int = 2;
 
@@ -155,8 +160,8 @@ pub(crate) fn unmonitor(socket: &mut zmq::Socket) {
 /// Sends `message` without waiting. When libzmq does not take it, it stays whole.
 pub(crate) fn send(message: &mut zmq::Message, socket: &mut zmq::Socket) -> io::Result<()> {
     let message: *mut zmq::Message = message;
-    // SAFETY: `zmq::Message` is a struct of one field, the `zmq_msg_t`, so both begin at the same
-    // place; both are borrowed mutably. What libzmq took it leaves behind empty, to be dropped.
+    // SAFETY: `zmq::Message` is a struct of one field, the `zmq_msg_t` (asserted above), so both begin at the
+    // same place; both are borrowed mutably. What libzmq took it leaves behind empty, to be dropped.
     let result = unsafe {
         zmq_sys::zmq_msg_send(
             message.cast(),
@@ -247,6 +252,18 @@ pub(crate) fn cut(fd: RawFd, ports: &[u16]) -> bool {
     let ours = matches!(local, Ok(Ok(local)) if ports.contains(&local.port()));
     ours && matches!(rustix::net::getpeername(&fd), Ok(Some(_)))
         && rustix::net::shutdown(&fd, rustix::net::Shutdown::Both).is_ok()
+}
+
+/// Returns the source of the TCP connection `fd`, as in [`cut`]. Those that went before anybody could look are one source.
+pub(crate) fn source_of(fd: RawFd) -> Source {
+    // SAFETY: the number came from libzmq and is not negative; a closed or a strange descriptor makes the call
+    // fail or tell another address, which decides no more than whose connections are cut first.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let address = rustix::net::getpeername(fd).ok().flatten();
+    match address.and_then(|address| SocketAddr::try_from(address).ok()) {
+        Some(address) => Source::of(address),
+        None => Source::Network(SourceNetwork::of(Ipv4Addr::UNSPECIFIED.into())),
+    }
 }
 
 /// Returns how many bytes of a TCP connection the peer has acknowledged, and how many it has sent.

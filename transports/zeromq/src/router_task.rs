@@ -11,6 +11,7 @@ use saline_protocol::transport::{
     Context, Instant, Metric, Reply, ReplyRoute, ReplyToken, Request,
 };
 
+use crate::accepted::AcceptedConnections;
 use crate::connection_table::ConnectionTable;
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests::{self, AnswerFrame};
@@ -29,6 +30,8 @@ pub(crate) struct RouterTask {
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
     pub(crate) connections: ConnectionTable,
+    /// The connections by their descriptors, also those that have not said hello.
+    pub(crate) accepted: AcceptedConnections,
     /// Whether the last [`receive`](Self::receive) found the socket empty.
     pub(crate) is_drained: bool,
     /// How many requests were handed up whose answers libzmq does not have yet.
@@ -222,7 +225,13 @@ impl RouterTask {
     fn take_events(&mut self) -> bool {
         let mut has_ended = false;
         while let Some(event) = self.monitored.monitor.event() {
+            match event.kind {
+                zmq_sys::ZMQ_EVENT_ACCEPTED => self.accepted.came(event.value),
+                zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => self.accepted.cut_for_descriptor(),
+                _ => {}
+            }
             if event.kind == zmq_sys::ZMQ_EVENT_DISCONNECTED {
+                self.accepted.left(event.value);
                 // While it is full, nothing is received until requests are answered, which may take long.
                 has_ended |= self.connections.ended(event.value, self.is_full());
             } else {
@@ -237,7 +246,14 @@ impl RouterTask {
     fn look(&mut self, now: Instant, late: Duration) {
         let is_read = !self.is_full();
         let limits = &self.context.limits;
-        for connection in self.connections.look(now, late, limits, is_read) {
+        let silent = self.connections.look(now, late, limits, is_read);
+        for _ in 0..self.connections.refuse_late_parts(now) {
+            self.context.count(Metric::PeersRefused);
+        }
+        for descriptor in self.connections.take_newly_admitted() {
+            self.accepted.admit(descriptor);
+        }
+        for connection in silent {
             self.send(connection, Frame::Ping.encode(&[]));
         }
     }
@@ -314,6 +330,12 @@ impl RouterTask {
             Some(Frame::Request(id)) => {
                 self.request(connection, id, native::into_bytes(body, REQUEST_HEADER));
             }
+            Some(Frame::Part(id)) => {
+                let (part, now) = (&body[REQUEST_HEADER..], self.context.clock.now());
+                if !self.connections.take_part(connection, id, part, now) {
+                    self.context.count(Metric::PeersRefused);
+                }
+            }
             Some(_) => self.context.count(Metric::PeersRefused),
             None => match joined_requests::split(&body) {
                 Some(frames) => {
@@ -354,11 +376,12 @@ impl RouterTask {
             self.context.count(Metric::PeersRefused);
             return;
         };
-        if payload.len() > max_message {
+        let whole = self.connections.whole_request(connection, request, payload);
+        let Some(payload) = whole.filter(|whole| whole.len() <= max_message) else {
             self.context.count(Metric::PeersRefused);
             self.send(connection, Frame::NoReply(request).encode(&[]));
             return;
-        }
+        };
         self.unanswered += 1;
         let connection = u64::from(connection);
         let route = Arc::clone(&self.exchange.0) as Arc<dyn ReplyRoute>;

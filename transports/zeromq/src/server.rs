@@ -14,31 +14,30 @@ use saline_protocol::transport::{
 use tokio_util::sync::DropGuard;
 
 use crate::GRACE;
+use crate::accepted::AcceptedConnections;
 use crate::bind::{bind, set_up_failed};
 use crate::connection_table::ConnectionTable;
+use crate::frame::MAX_HEADER;
 use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
 use crate::numbering::{OpenPublishQueue, PublishQueue};
 use crate::publication_wire;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
+use crate::request_parts::MAX_PART;
 use crate::router_task::RouterTask;
 use crate::socket::{SharedContext, Socket};
 use crate::subscriber_liveness::SubscriberLiveness;
 use crate::xpub_task::{XpubTask, ZmqPublisher};
 
-/// The events of a bound socket that are counted or logged.
-const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
+/// The events of a bound socket that its monitor reports.
+const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPTED
+    | zmq_sys::ZMQ_EVENT_DISCONNECTED
+    | zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// The events that the monitor of the ROUTER socket reports.
-const ROUTER_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_DISCONNECTED;
-
-/// The events that the monitor of the XPUB socket reports.
-const XPUB_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED;
-
-/// Messages of one client that libzmq holds while we do not read: with `max_message` it bounds what a
+/// Messages of one client that libzmq holds while we do not read: with the size of a part it bounds what a
 /// client can make the server hold.
 const RECEIVE_QUEUE: i32 = 64;
 
@@ -60,6 +59,8 @@ pub(crate) async fn serve(
     let options = router.options();
     let tuned = options
         .set_router_mandatory(true)
+        // libzmq makes room for a message when a stranger announces its length.
+        .and_then(|()| options.set_maxmsgsize((MAX_PART + MAX_HEADER) as i64))
         .and_then(|()| options.set_rcvhwm(RECEIVE_QUEUE))
         .and_then(|()| options.set_sndhwm(answers.saturating_add(64)));
     tuned.map_err(set_up_failed)?;
@@ -92,11 +93,12 @@ pub(crate) async fn serve(
     let queue = Arc::new(PublishQueue::new(&context, incarnation));
     let router_task = RouterTask {
         exchange: OpenRequestExchange(Arc::clone(&exchange)),
-        monitored: MonitoredSocket::new(router, ROUTER_EVENTS)?,
+        monitored: MonitoredSocket::new(router, EVENTS)?,
         path: requests_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
-        connections: ConnectionTable::new(Arc::clone(&exchange)),
+        connections: ConnectionTable::new(Arc::clone(&exchange), &context.limits),
+        accepted: AcceptedConnections::new(&requests_at, &context),
         unanswered: 0,
         arrivals: VecDeque::new(),
         parked: VecDeque::new(),
@@ -105,8 +107,9 @@ pub(crate) async fn serve(
     };
     let xpub_task = XpubTask {
         queue: OpenPublishQueue(Arc::clone(&queue)),
-        monitored: MonitoredSocket::new(xpub, XPUB_EVENTS)?,
+        monitored: MonitoredSocket::new(xpub, EVENTS)?,
         subscribers: SubscriberLiveness::new(&publications_at, &context),
+        accepted: AcceptedConnections::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),

@@ -3,8 +3,9 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use saline_protocol::transport::{Address, Context, Endpoint, Instant, Metric};
+use saline_protocol::transport::{Context, Endpoint, Instant, Metric};
 
+use crate::accepted::ports;
 use crate::liveness::{PeerLiveness, Verdict};
 use crate::native;
 use crate::number_map::NumberMap;
@@ -28,13 +29,9 @@ struct Member {
 impl SubscriberLiveness {
     /// Returns the state of a socket bound at `bound`, without connections.
     pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
-        let ports = match &bound.address {
-            Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
-            Address::Local(_) => Vec::new(),
-        };
         Self {
             members: NumberMap::default(),
-            ports,
+            ports: ports(bound),
             context: context.clone(),
         }
     }

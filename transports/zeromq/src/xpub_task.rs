@@ -11,6 +11,7 @@ use saline_engine::net::UnixSocketFile;
 use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
 use tokio_util::sync::DropGuard;
 
+use crate::accepted::AcceptedConnections;
 use crate::liveness::LookTimer;
 use crate::monitor::{MonitoredSocket, note};
 use crate::native::IntOption;
@@ -52,6 +53,8 @@ pub(crate) struct XpubTask {
     /// The file of a local endpoint, removed after the socket is closed.
     pub(crate) path: Option<UnixSocketFile>,
     pub(crate) subscribers: SubscriberLiveness,
+    /// The connections by their descriptors. None is ever admitted: what a subscriber says proves nothing.
+    pub(crate) accepted: AcceptedConnections,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
 }
@@ -85,8 +88,14 @@ impl XpubTask {
             let received = self.receive();
             while let Some(event) = self.monitored.monitor.event() {
                 match event.kind {
-                    zmq_sys::ZMQ_EVENT_ACCEPTED => self.subscribers.came(event.value),
-                    zmq_sys::ZMQ_EVENT_DISCONNECTED => self.subscribers.left(event.value),
+                    zmq_sys::ZMQ_EVENT_ACCEPTED => {
+                        self.accepted.came(event.value);
+                        self.subscribers.came(event.value);
+                    }
+                    zmq_sys::ZMQ_EVENT_DISCONNECTED => {
+                        self.accepted.left(event.value);
+                        self.subscribers.left(event.value);
+                    }
                     kind => note(&self.context, kind),
                 }
             }

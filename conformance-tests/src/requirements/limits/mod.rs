@@ -1,6 +1,7 @@
 //! `LIM`: bounds, the same on every backend to the byte.
 
 mod admission;
+mod descriptors;
 mod memory;
 mod numbers;
 mod sizes;
@@ -208,5 +209,15 @@ pub const ALL: &[Requirement] = &[
         look_at: "the limits of a connection's queue before and after ServerControl::admitted",
         needs: &[Need::Admission, Need::ConnectionWire],
         run: |world| Box::pin(admission::publications(world)),
+    },
+    Requirement {
+        id: "LIM-021",
+        name: "descriptors",
+        level: Level::Must,
+        sentence: "Connections that never say anything take no more than the server's descriptors, at each of its places: the others are closed before the handshake time-out, and a client that works goes on.",
+        why: "A process out of descriptors can open neither its store nor its local endpoint.",
+        look_at: "Limits::descriptors; connections that are counted only once they have shaken hands",
+        needs: &[Need::ConnectionWire],
+        run: |world| Box::pin(descriptors::of_silent_connections(world)),
     },
 ];

@@ -120,6 +120,8 @@ impl Requests for Incoming {
 }
 
 async fn accept(listener: &Listener, core: &ServerCore) {
+    let most = core.context.limits.descriptors;
+    let most = most.filter(|_| core.kind.fault != WireFault::AnyDescriptors);
     loop {
         let stream = match listener.accept().await {
             Ok(stream) => stream,
@@ -130,6 +132,10 @@ async fn accept(listener: &Listener, core: &ServerCore) {
                 continue;
             }
         };
+        if most.is_some_and(|most| core.running.len() > most) {
+            // All that there are have one.
+            continue;
+        }
         match core.kind.fault {
             WireFault::HandshakeInline => {
                 if let Ok(stream) = greet(stream, core).await {

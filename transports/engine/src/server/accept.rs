@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_protocol::transport::Metric;
 
@@ -56,13 +57,28 @@ async fn take_all<L: Listener>(
                 tracing::debug!(%error, "a connection went before it was accepted");
             }
             Err(error) => {
-                // Out of descriptors or memory: trying again at once would only take a processor.
-                let delay = backoff.next_delay();
-                tracing::warn!(%error, ?delay, "cannot accept connections");
+                // Out of descriptors or memory: trying again at once would only take a processor. A descriptor that is
+                // cut is free as soon as its task has run.
+                let is_cut = is_out_of_descriptors(&error) && core.cut_for_descriptor();
+                let delay = match is_cut {
+                    true => CUT_DELAY,
+                    false => backoff.next_delay(),
+                };
+                tracing::warn!(%error, ?delay, is_cut, "cannot accept connections");
                 context.clock.pause(delay).await;
             }
         }
     }
+}
+
+/// The delay before accepting again once a connection was cut for its descriptor.
+const CUT_DELAY: Duration = Duration::from_millis(10);
+
+/// Whether the process or the machine has no descriptor left.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {

@@ -25,7 +25,7 @@ use self::connection::Connection;
 use self::publisher::EnginePublisher;
 use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
-use self::ungreeted::UngreetedTable;
+use self::ungreeted::{UngreetedTable, most_greeted};
 use crate::pipe::Listener;
 use crate::state::{Hub, Published};
 use crate::wire::PublicationFrame;
@@ -47,7 +47,7 @@ pub fn serve<L: Listener>(
         hub: Mutex::default(),
         departures,
         connections: AtomicU64::new(0),
-        ungreeted: UngreetedTable::default(),
+        ungreeted: UngreetedTable::new(limits),
         unadmitted: Mutex::default(),
         partial_bytes: AtomicUsize::new(0),
         certificate,
@@ -126,14 +126,15 @@ impl ServerCore {
     fn add(&self, connection: &Arc<Connection>) -> bool {
         let context = &self.lifetime.context;
         let (number, source) = (connection.number(), connection.peer.source);
+        let most = most_greeted(&context.limits);
         let mut hub = self.hub();
         let mut unadmitted = lock(&self.unadmitted);
-        let mut added = hub.add(number, Arc::clone(connection), context.limits.connections);
+        let mut added = hub.add(number, Arc::clone(connection), most);
         let mut cut = None;
         if !added && let Some(oldest) = unadmitted.eviction_candidate(source).copied() {
             unadmitted.release(&oldest);
             cut = hub.remove(oldest);
-            added = hub.add(number, Arc::clone(connection), context.limits.connections);
+            added = hub.add(number, Arc::clone(connection), most);
         }
         if added && context.limits.admission.is_some() {
             unadmitted.take(number, source);
@@ -145,6 +146,19 @@ impl ServerCore {
             cut.close();
         }
         added
+    }
+
+    /// Cuts a connection because there is no descriptor for another one: the oldest of the source that has most, of
+    /// those that have not greeted, or else of those that are not admitted. Returns false when there is none.
+    fn cut_for_descriptor(&self) -> bool {
+        if !self.ungreeted.cut_oldest() {
+            let oldest = lock(&self.unadmitted).oldest_of_largest().copied();
+            if !oldest.is_some_and(|oldest| self.disconnect(oldest)) {
+                return false;
+            }
+        }
+        self.lifetime.context.count(Metric::PeersRefused);
+        true
     }
 
     /// Gives back the permits of requests that are answered.

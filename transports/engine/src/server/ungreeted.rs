@@ -3,18 +3,37 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use saline_protocol::transport::{Source, SourcePlaces};
+use saline_protocol::transport::{Limits, Source, SourcePlaces};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::CloseOnDrop;
 use crate::lock;
 
-/// Connections that may be in their handshake at once, beside those that stand.
+/// Connections that may be in their handshake at once, beside those that stand. Where descriptors are bounded, they
+/// have a quarter of them at most.
 const MAX_UNGREETED: usize = 1024;
 
 /// The connections that have not greeted, of all listeners of a server.
-#[derive(Debug, Default)]
-pub(super) struct UngreetedTable(Mutex<Inner>);
+#[derive(Debug)]
+pub(super) struct UngreetedTable {
+    inner: Mutex<Inner>,
+    /// How many there may be.
+    most: usize,
+}
+
+/// Returns how many connections may be in their handshake at once.
+fn most_ungreeted(limits: &Limits) -> usize {
+    let share = limits.descriptors.map_or(MAX_UNGREETED, |all| all / 4);
+    share.clamp(1, MAX_UNGREETED)
+}
+
+/// Returns how many connections a server may hold that have greeted: those in their handshake keep descriptors too.
+pub(super) fn most_greeted(limits: &Limits) -> usize {
+    let share = limits.descriptors.map_or(usize::MAX, |all| {
+        all.saturating_sub(most_ungreeted(limits)).max(1)
+    });
+    limits.connections.min(share)
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -26,15 +45,33 @@ struct Inner {
 }
 
 impl UngreetedTable {
+    /// Returns a table without connections.
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            inner: Mutex::default(),
+            most: most_ungreeted(limits),
+        }
+    }
+
+    /// Cuts the oldest connection of the source that has most. Returns false when there is none.
+    pub(super) fn cut_oldest(&self) -> bool {
+        let mut inner = lock(&self.inner);
+        let Some(oldest) = inner.places.oldest_of_largest().copied() else {
+            return false;
+        };
+        inner.places.release(&oldest);
+        if let Some(cut) = inner.cut.remove(&oldest) {
+            cut.cancel();
+        }
+        true
+    }
+
     /// Takes a place for a connection of this source. When there is none left, the oldest connection of the
     /// source that has most is cut for it. Returns none when that source has no more than this one.
     fn take(&self, source: Source) -> Option<(u64, CancellationToken)> {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         let number = inner.last + 1;
-        let evicted = inner
-            .places
-            .take_one_of(MAX_UNGREETED, number, source)
-            .ok()?;
+        let evicted = inner.places.take_one_of(self.most, number, source).ok()?;
         if let Some(cut) = evicted.and_then(|oldest| inner.cut.remove(&oldest)) {
             cut.cancel();
         }
@@ -45,7 +82,7 @@ impl UngreetedTable {
     }
 
     fn release(&self, number: u64) {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         // One that was cut has no place any more.
         inner.places.release(&number);
         inner.cut.remove(&number);
@@ -83,5 +120,36 @@ impl Ungreeted {
 impl Drop for Ungreeted {
     fn drop(&mut self) {
         self.open.0.ungreeted.release(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_take_no_more_descriptors_than_they_may() {
+        let mut limits = Limits::default();
+        assert_eq!(most_ungreeted(&limits), MAX_UNGREETED);
+        assert_eq!(most_greeted(&limits), limits.connections);
+        for all in [2, 3, 100, 272, 4096, 10_000] {
+            limits.descriptors = Some(all);
+            let (ungreeted, greeted) = (most_ungreeted(&limits), most_greeted(&limits));
+            assert_eq!(ungreeted + greeted, all);
+            assert!(ungreeted <= MAX_UNGREETED && greeted >= ungreeted);
+        }
+        limits.descriptors = Some(1 << 20);
+        assert_eq!(most_greeted(&limits), limits.connections);
+    }
+
+    #[test]
+    fn without_a_descriptor_the_oldest_of_the_greediest_source_is_cut() {
+        let table = UngreetedTable::new(&Limits::default());
+        assert!(!table.cut_oldest());
+        let (_, of_one) = table.take(Source::User(1)).unwrap();
+        let (_, oldest) = table.take(Source::User(2)).unwrap();
+        let (_, newest) = table.take(Source::User(2)).unwrap();
+        assert!(table.cut_oldest());
+        assert!(oldest.is_cancelled() && !newest.is_cancelled() && !of_one.is_cancelled());
     }
 }

@@ -1,6 +1,7 @@
 //! Requests: exactly one outcome each, whatever happens to the link.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::*;
@@ -135,7 +136,12 @@ async fn sizes_up_to_the_limit_pass_both_ways_and_one_byte_more_does_not() {
         4085,
         4096,
         8192,
+        // Parts of requests have 65,536 bytes.
+        65_535,
         65_536,
+        65_537,
+        131_072,
+        131_073,
         limit - 1,
         limit,
     ] {
@@ -148,6 +154,36 @@ async fn sizes_up_to_the_limit_pass_both_ways_and_one_byte_more_does_not() {
     assert_eq!(asked(8, 1).await.unwrap(), vec![7]);
     soon(host.server.control.shutdown(SOON)).await.unwrap();
     assert_eq!(soon(answering).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_large_request_that_is_given_up_half_way_reaches_no_handler() {
+    let mut limits = limits();
+    limits.max_message = 64 << 20;
+    limits.requests_unanswered = 1;
+    let mut host = TestServer::with(transport(), anywhere(), limits.clone()).await;
+    let (context, _) = context_with(limits);
+    let endpoint = &host.server.bound.requests;
+    let client = host.transport.connect(endpoint, context).await.unwrap();
+    let first = Arc::clone(&client);
+    let first = spawn(async move { ask(&first, "first").await });
+    let first_request = soon(host.server.requests.next()).await.unwrap();
+    // The server reads nothing more, and there is no room for all of it on the way.
+    let deadline = Clock.after(Duration::from_millis(500));
+    let error = soon(client.request(vec![1; 64 << 20].into(), deadline))
+        .await
+        .unwrap_err();
+    // Its end was not sent, so it cannot have run.
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    first_request.reply.send("answer".into()).unwrap();
+    assert_eq!(soon(first).await.unwrap().unwrap(), "answer");
+    let large = vec![2; 3 << 20];
+    let (next, asked) = (Arc::clone(&client), large.clone());
+    let next = spawn(async move { ask(&next, asked).await });
+    let request = soon(host.server.requests.next()).await.unwrap();
+    assert_eq!(request.payload, large);
+    request.reply.send("next".into()).unwrap();
+    assert_eq!(soon(next).await.unwrap().unwrap(), "next");
 }
 
 #[tokio::test]
