@@ -74,6 +74,9 @@ pub enum Admission<W = Welcome> {
         /// The version of the master's software.
         software: String,
     },
+    /// The Noise key was vouched for before another one that the master has met under the same identity: it was replaced,
+    /// and whoever has it may be somebody else.
+    OldNoiseKey,
 }
 
 impl<W> Admission<W> {
@@ -93,6 +96,7 @@ impl<W> Admission<W> {
             Self::NoCommonVersion { versions, software } => {
                 Admission::NoCommonVersion { versions, software }
             }
+            Self::OldNoiseKey => Admission::OldNoiseKey,
         }
     }
 }
@@ -106,6 +110,7 @@ impl<W> fmt::Debug for Admission<W> {
             Self::Denied => "Denied",
             Self::Full => "Full",
             Self::NoCommonVersion { .. } => "NoCommonVersion",
+            Self::OldNoiseKey => "OldNoiseKey",
         })
     }
 }

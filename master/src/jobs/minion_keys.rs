@@ -16,6 +16,12 @@ impl JobStore {
         self.records.note_key(minion, key, self.now())
     }
 
+    /// Notes when the Noise key was vouched for, in nanoseconds since 1970, with which the minion with the noted key comes. Returns
+    /// false when a key of a later vouch was met before: that one took the place of this one.
+    pub fn note_vouch(&self, minion: &MinionId, vouched: u64) -> bool {
+        self.records.note_vouch(minion, vouched)
+    }
+
     /// Ends every open offer of a minion whose key was deleted, rejected or replaced by `accepted`, and begins a
     /// new record of the minion. Returns the jobs: none when `accepted` is the noted key already. What was
     /// handed over and has expired unconfirmed stays so.

@@ -28,6 +28,8 @@ pub struct MinionRecord {
     /// The accepted key to which the minion's offers are made; none when it was deleted or rejected, or was
     /// never seen.
     pub key: Option<[u8; 32]>,
+    /// The highest time at which a Noise key that the minion came with was vouched for, in nanoseconds since 1970.
+    pub vouched: u64,
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
@@ -46,6 +48,7 @@ impl MinionRecord {
         Self {
             start,
             key: None,
+            vouched: 0,
             duplicate_seen: 0,
             begun: 0,
             expiry_acked_until: now,
@@ -207,6 +210,20 @@ impl MinionRecords {
         true
     }
 
+    /// Notes the time at which the Noise key was vouched for with which a minion comes whose key is noted. Returns whether no
+    /// later vouch is known. The note is written soon.
+    pub(super) fn note_vouch(&self, minion: &MinionId, vouched: u64) -> bool {
+        let mut records = lock(&self.records);
+        let Some(record) = records.get_mut(minion) else {
+            return true;
+        };
+        if record.vouched < vouched {
+            record.vouched = vouched;
+            lock(&self.unwritten).soon.insert(minion.clone());
+        }
+        record.vouched == vouched
+    }
+
     /// Whether `accepted` is a key, and the one that is noted for the minion.
     pub(super) fn has_key(&self, minion: &MinionId, accepted: Option<[u8; 32]>) -> bool {
         let known = lock(&self.records)
@@ -231,6 +248,7 @@ impl MinionRecords {
         record.skip(now);
         record.start = StartId::default();
         record.key = accepted;
+        record.vouched = 0;
         lock(&self.unwritten).change_key(minion);
     }
 
@@ -340,10 +358,10 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
     for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     expiry_acked_until = ?4, gaps = ?5, begun = ?6, key = ?7",
+                     expiry_acked_until = ?4, gaps = ?5, begun = ?6, key = ?7, vouched = ?8",
             )?
             .execute(params![
                 minion.as_str(),
@@ -353,6 +371,7 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
                 encode(&record.gaps),
                 super::disk::rows::from_time(record.begun),
                 record.key,
+                super::disk::rows::from_time(record.vouched),
             ])?;
     }
     transaction.commit()?;
@@ -361,7 +380,7 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement = connection.prepare(
-        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, begun, key FROM minions",
+        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched FROM minions",
     )?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
@@ -373,6 +392,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
             expiry_acked_until: super::disk::rows::time(row, 3)?,
             begun: super::disk::rows::time(row, 5)?,
             key: row.get(6)?,
+            vouched: super::disk::rows::time(row, 7)?,
             gaps: gaps
                 .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };

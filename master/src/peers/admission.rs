@@ -121,7 +121,7 @@ impl AdmissionControl {
             Admission::Full
         } else {
             self.settle_key(&id, proven.identity).await?;
-            Admission::Accepted(())
+            self.accept_vouch(&id, proven)
         };
         Ok(Some(AdmissionDecision {
             principal: Principal::Minion(id),
@@ -146,8 +146,11 @@ impl AdmissionControl {
                     admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
                         None => {
-                            self.minion(&id, proven.identity, peer.source, Some(peer))
-                                .await
+                            let (key, source) = (proven.identity, peer.source);
+                            match self.minion(&id, key, source, Some(peer)).await {
+                                Admission::Accepted(()) => self.accept_vouch(&id, proven),
+                                refused => refused,
+                            }
                         }
                     },
                     principal: Principal::Minion(id),
@@ -452,6 +455,21 @@ impl AdmissionControl {
             true => Ok(()),
             false => Err(KeysUnreadable),
         }
+    }
+
+    /// Accepts a minion whose identity is accepted, unless its Noise key is one that it has replaced: whoever came by the old one
+    /// has the vouch for it as well.
+    fn accept_vouch(&self, id: &MinionId, proven: &VerifiedPeer) -> Admission<()> {
+        if self.revocation.jobs.note_vouch(id, proven.issued) {
+            return Admission::Accepted(());
+        }
+        if self.limiter.allows(id) {
+            tracing::warn!(
+                "refused minion {id}: it comes with a Noise key that it had before the one that it has; if its disk was put \
+                 back, remove noise.key from its pki_dir and start it again"
+            );
+        }
+        Admission::OldNoiseKey
     }
 
     fn is_full(&self, id: &MinionId) -> bool {

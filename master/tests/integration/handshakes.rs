@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use saline_channel::noise::Resumption;
-use saline_channel::{Credentials, MasterTrust};
+use saline_channel::{Credentials, MasterTrust, NoiseKey};
 use saline_messages::{
     Admission, Class, Header, KeyAction, KeyRequest, KeyState, Kind, MinionRequest, OperatorReply,
     OperatorRequest, Refusal, RefusedVerb, Role,
@@ -141,4 +141,33 @@ async fn a_refused_peer_holds_no_session() {
         })
         .await;
     assert!(asked.is_err(), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_noise_key_that_its_minion_has_replaced_is_refused_also_after_a_restart() {
+    let deployment = Deployment::start(true).await;
+    let old = credentials(Role::Minion, "m1");
+    let new = Credentials {
+        noise: NoiseKey::generate().unwrap(),
+        ..old.clone()
+    };
+    assert!(new.noise.issued() > old.noise.issued());
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let comes = async |deployment: &Deployment, with: &Credentials| {
+        let peer = Peer::come(deployment.network().await, with.clone(), &trust).await;
+        if peer.established.answer.is_accepted() {
+            peer.reconcile().await;
+        }
+        peer.established.answer
+    };
+    assert!(comes(&deployment, &old).await.is_accepted());
+    assert!(
+        comes(&deployment, &old).await.is_accepted(),
+        "as often as it likes"
+    );
+    assert!(comes(&deployment, &new).await.is_accepted());
+    assert_eq!(comes(&deployment, &old).await, Admission::OldNoiseKey);
+    let deployment = deployment.restart(|_| {}).await;
+    assert_eq!(comes(&deployment, &old).await, Admission::OldNoiseKey);
+    assert!(comes(&deployment, &new).await.is_accepted());
 }

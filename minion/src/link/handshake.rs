@@ -298,6 +298,10 @@ impl Authenticator {
                 );
                 ("its id or its key is rejected", rejected_remedy.as_str())
             }
+            Admission::OldNoiseKey => (
+                "the master has met a newer noise.key of this minion",
+                "if the disk here was put back, remove noise.key from pki_dir and start the minion again: it makes another one",
+            ),
             Admission::Denied => {
                 denied_remedy = format!(
                     "if this machine is the right one, `saline-key -a {id} --include-denied --finger {fingerprint}` on \

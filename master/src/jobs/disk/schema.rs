@@ -138,7 +138,8 @@ const MINIONS: &str = "
         expiry_acked_until   INTEGER NOT NULL,
         gaps           BLOB    NOT NULL,
         begun          INTEGER NOT NULL,
-        key            BLOB
+        key            BLOB,
+        vouched        INTEGER NOT NULL
     );
 ";
 
