@@ -69,6 +69,7 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
     }
     fleet.write_master_config();
     start_master(&mut fleet, &program);
+    fleet.minions["m1"].log.wait_for("subscribed", 2);
     fleet.minions["m2"].log.wait_for("subscribed", 1);
 
     // A file that the master may not read stops nothing, and can be deleted.
