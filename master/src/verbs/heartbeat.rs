@@ -146,7 +146,7 @@ impl MinionVerbs {
         }
         match lineage {
             Lineage::New | Lineage::Known | Lineage::Continued => tracing::warn!(
-                "minion {id}: its machine lost power, or its spool was damaged; jobs that it had and no longer \
+                "minion {id}: its machine lost power, or its spool was damaged, emptied or put back; jobs that it had and no longer \
                  knows are shown as \"may have run\""
             ),
             Lineage::Other if start.predecessors.is_empty() => tracing::warn!(
