@@ -25,6 +25,8 @@ enum Command {
     ToAll(SignedJob),
     Rotate(oneshot::Sender<()>),
     RequestHeartbeats,
+    /// Asks the minion of this session alone.
+    RequestHeartbeat(Arc<Session>, oneshot::Sender<()>),
 }
 
 /// A handle to the task that publishes to minions.
@@ -105,6 +107,19 @@ impl MinionPublisher {
         let _ = self.commands.send(Command::RequestHeartbeats).await;
     }
 
+    /// Asks the minion of one session for a heartbeat, and returns when that is sent.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the minion may be asked or not.
+    pub async fn request_heartbeat(&self, session: Arc<Session>) {
+        let (done, sent) = oneshot::channel();
+        let command = Command::RequestHeartbeat(session, done);
+        if self.commands.send(command).await.is_ok() {
+            // An error means that the master is going down.
+            let _ = sent.await;
+        }
+    }
+
     /// Begins a new epoch, and sends its key to the sessions that are alive then and to no other, before
     /// anything is published in it.
     ///
@@ -143,6 +158,11 @@ impl Sealer {
                 Command::ToAll(job) => self.send_to_all(&Body::Job(job).encode()).await,
                 Command::RequestHeartbeats => {
                     self.send_to_all(&Body::HeartbeatRequest.encode()).await
+                }
+                Command::RequestHeartbeat(session, done) => {
+                    let body = Body::HeartbeatRequest.encode();
+                    self.send_to_one(&session, &body).await;
+                    let _ = done.send(());
                 }
                 Command::Rotate(done) => {
                     // Asked for now: a session that ended while the command waited gets no key.

@@ -4,9 +4,11 @@
     reason = "a deadline for processes that are really running"
 )]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use saline_testing::links::{Carries, Link};
 use saline_testing::{CommandOutput, Fleet, TEST_TIMEOUT};
 use serde_json::Value;
 
@@ -170,6 +172,55 @@ fn a_job_with_a_time_to_live_waits_for_a_minion_that_is_away() {
         1
     );
     wait_for(&fleet, &jid, "[Cancelled]");
+}
+
+/// Somebody removed the state of a minion that runs a job, and it was started again: nobody waits for what it forgot.
+#[test]
+fn a_minion_without_its_spool_is_the_same_machine() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let mut command = fleet.command("saline", &["m1", "test.sleep", "300"]);
+    let began = Instant::now();
+    let waiting = std::thread::spawn(move || command.output().unwrap());
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    fleet.minions.remove("m1").unwrap().kill();
+    std::fs::remove_dir_all(fleet.path("m1/var")).unwrap();
+    fleet.start_minion("m1");
+    let said = CommandOutput::from(waiting.join().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(40));
+    let said = said.expect(1);
+    let text = format!("{}{}", said.stdout, said.stderr);
+    assert!(text.contains("no longer knows"), "{text}");
+    let log = &fleet.master().log;
+    assert_eq!(log.count("two machines") + log.count("another machine"), 0);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+/// A machine that loses power ends no connection, so that its last session is not gone when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_machine_that_is_back_at_once_after_a_loss_of_power_is_not_taken_for_two() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    fleet.start_master();
+    let master = fleet.port();
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let route = (at(0), at(master));
+    let link = Link::open(Carries::Streams, &[route]).await.unwrap();
+    fleet.use_port(link.address().unwrap().port());
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.use_port(master);
+    let jid = begin(&fleet, &["m1", "test.sleep", "60"]);
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    link.set(|now| now.black_hole = true);
+    fleet.minions.remove("m1").unwrap().kill();
+    // Where it ran before cannot be told: another boot, here another folder.
+    copy(&fleet.path("m1"), &fleet.path("again"));
+    let minion = fleet.spawn_minion("m1", "again", "");
+    minion.log.wait_for("subscribed", 1);
+    fleet.minions.insert("m1".to_owned(), minion);
+    wait_for(&fleet, &jid, "The minion stopped while it ran this job");
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    assert_eq!(fleet.master().log.count("two machines"), 0);
+    assert_eq!(fleet.master().log.count("a copy of the machine"), 0);
 }
 
 #[test]

@@ -23,12 +23,12 @@ pub(super) struct Share {
     pub(super) minions: usize,
 }
 
-/// The descriptors of one minion: its lock, its spool, the one that stops functions, and its
+/// The descriptors of one minion: its locks, its spool, the one that stops functions, and its
 /// connections. A libzmq socket has several, and while a minion connects anew it has those of both attempts.
 fn descriptors_of(transport: &str) -> usize {
     match transport {
         "zeromq" => 32,
-        _ => 6,
+        _ => 8,
     }
 }
 

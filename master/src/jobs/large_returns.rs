@@ -123,9 +123,9 @@ impl JobStore {
             if part.is_first() || part.is_last {
                 let lookup = lock(&open).lookup(*job, minion);
                 let refused = returns::refusal(connection, *job, minion, lookup)?;
-                let is_stored = || returns::is_stored(connection, *job, minion);
+                let is_duplicate = || returns::is_duplicate(connection, *job, minion, retcode);
                 let verdict = match refused {
-                    None if is_stored()? => Some(ReturnVerdict::Duplicate),
+                    None if is_duplicate()? => Some(ReturnVerdict::Duplicate),
                     refused => refused,
                 };
                 if let Some(verdict) = verdict {

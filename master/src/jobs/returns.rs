@@ -222,7 +222,7 @@ pub(super) fn refusal(
     Ok(refused.then_some(ReturnVerdict::NotOffered))
 }
 
-/// Stores a return, unless there is one already.
+/// Stores a return, unless there is one already that it does not replace.
 pub(super) fn insert(
     connection: &Connection,
     job: i64,
@@ -230,6 +230,30 @@ pub(super) fn insert(
     row: &ReturnRow<'_>,
     receipts: &ReceiptSource,
 ) -> Result<ReturnVerdict, StoreError> {
+    if try_insert(connection, job, minion, row, receipts)? {
+        return Ok(ReturnVerdict::Stored);
+    }
+    if is_duplicate(connection, job, minion, row.retcode)? {
+        return Ok(ReturnVerdict::Duplicate);
+    }
+    let parts: Option<i64> = connection
+        .prepare_cached("DELETE FROM returns WHERE jid = ?1 AND minion = ?2 RETURNING parts")?
+        .query_row(params![job, minion.as_str()], |row| row.get(0))?;
+    if let Some(first) = parts {
+        return_parts::remove(connection, first)?;
+    }
+    try_insert(connection, job, minion, row, receipts)?;
+    Ok(ReturnVerdict::Stored)
+}
+
+/// Stores a return, unless there is one already. Returns whether it is stored.
+fn try_insert(
+    connection: &Connection,
+    job: i64,
+    minion: &MinionId,
+    row: &ReturnRow<'_>,
+    receipts: &ReceiptSource,
+) -> Result<bool, StoreError> {
     let stored = connection
         .prepare_cached(
             "INSERT INTO returns (receipt, jid, minion, retcode, success, payload, parts)
@@ -244,10 +268,7 @@ pub(super) fn insert(
             row.payload,
             row.parts,
         ])?;
-    Ok(match stored {
-        0 => ReturnVerdict::Duplicate,
-        _ => ReturnVerdict::Stored,
-    })
+    Ok(stored > 0)
 }
 
 fn page(
@@ -315,6 +336,23 @@ pub(super) fn is_stored(
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND minion = ?2")?;
     Ok(statement.exists(params![job, minion.as_str()])?)
+}
+
+/// Whether a return is stored that one with this retcode does not replace. A copy of a minion that takes its original's run
+/// for interrupted has said so before the original returns: what the original returns is the truth.
+pub(super) fn is_duplicate(
+    connection: &Connection,
+    job: i64,
+    minion: &MinionId,
+    retcode: i64,
+) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT retcode FROM returns WHERE jid = ?1 AND minion = ?2")?;
+    let mut found = statement.query(params![job, minion.as_str()])?;
+    Ok(match found.next()? {
+        Some(row) => retcode == RETCODE_INTERRUPTED || row.get::<_, i64>(0)? != RETCODE_INTERRUPTED,
+        None => false,
+    })
 }
 
 /// Whether a return of a failure is stored.

@@ -134,6 +134,14 @@ impl Sessions {
         !start.predecessor_ended && present.is_some_and(|entry| entry.start != Some(start.start))
     }
 
+    /// Notes that nobody answers in this session any more: its minion is gone until it speaks again.
+    pub fn presume_gone(&self, session: &Session) {
+        let ended = self.time.now().saturating_sub(CUT_GRACE);
+        if let Some(entry) = lock(&self.table).all.get_mut(&session.id) {
+            entry.cut = Some(ended);
+        }
+    }
+
     /// Returns the minions whose connections ended a second ago, and that have not come back. Each is told
     /// once.
     pub fn take_cut(&self) -> Vec<MinionId> {

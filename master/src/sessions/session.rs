@@ -11,6 +11,8 @@ use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_messages::{EventOrigin, Header, Jid, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::ListenerKind;
 use super::table::Table;
@@ -101,6 +103,8 @@ pub struct Session {
     own: Mutex<Own>,
     /// Changed under the table's lock alone, and read without it.
     state: AtomicU8,
+    /// Notified at each request.
+    pub(super) spoke: Notify,
 }
 
 struct Own {
@@ -140,7 +144,13 @@ impl Session {
                 polls: None,
             }),
             state: AtomicU8::new(new.state as u8),
+            spoke: Notify::new(),
         }
+    }
+
+    /// Returns a future that is ready when the peer has made its next request after it was enabled or polled first.
+    pub fn spoke(&self) -> Notified<'_> {
+        self.spoke.notified()
     }
 
     /// Returns the origin of the events that its peer causes.

@@ -345,6 +345,7 @@ impl Sessions {
                 entry.cut = None;
             }
         }
+        session.spoke.notify_waiters();
         let is_back = is_accepted && table.note_back(session);
         Heard { is_first, is_back }
     }

@@ -1,6 +1,8 @@
 //! Carries out the heartbeats of minions, and the reconciliation with which each session begins.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_messages::{
     Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionJobState, MinionReply, Reconciliation,
@@ -10,6 +12,9 @@ use saline_messages::{
 use super::MinionVerbs;
 use crate::jobs::{Lineage, ReconcilingStart, StateChange, StoreError};
 use crate::sessions::{MinionStart, PresenceChange, Session, SessionState};
+
+/// How long a minion that is present may take to answer when another start of it comes.
+const BESIDE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl MinionVerbs {
     pub(super) async fn heartbeat(
@@ -81,7 +86,7 @@ impl MinionVerbs {
             start: said.start,
             predecessors: said.predecessors,
             power_lost: said.power_lost,
-            beside: self.sessions.lives_beside(id, present),
+            beside: self.sessions.lives_beside(id, present) && self.answers(id).await,
             begun: said.heartbeat.begun,
         };
         let mut heartbeat = self.heartbeat(session, id, said.heartbeat).await?;
@@ -109,6 +114,27 @@ impl MinionVerbs {
         }))
     }
 
+    /// Whether the minion that is present answers. One that does not is gone: its machine lost power, which ends no
+    /// connection, and has started again.
+    async fn answers(&self, id: &MinionId) -> bool {
+        let Some(present) = self.sessions.seated(id) else {
+            return false;
+        };
+        let mut spoke = pin!(present.spoke());
+        spoke.as_mut().enable();
+        self.publisher.request_heartbeat(Arc::clone(&present)).await;
+        let clock = self.clock.clock();
+        let answers = clock.deadline(clock.after(BESIDE_TIMEOUT), spoke).await;
+        if answers.is_err() {
+            tracing::info!(
+                "minion {id} at {} does not answer, and has started anew",
+                present.shown_address()
+            );
+            self.sessions.presume_gone(&present);
+        }
+        answers.is_ok()
+    }
+
     fn note_lineage(&self, id: &MinionId, lineage: Lineage, start: &ReconcilingStart) {
         let is_usual = match lineage {
             Lineage::Known => true,
@@ -120,7 +146,7 @@ impl MinionVerbs {
         }
         match lineage {
             Lineage::New | Lineage::Known | Lineage::Continued => tracing::warn!(
-                "minion {id}: its machine lost power, or its spool was damaged; jobs that it had and no longer \
+                "minion {id}: its machine lost power, or its spool was damaged, emptied or put back; jobs that it had and no longer \
                  knows are shown as \"may have run\""
             ),
             Lineage::Other if start.predecessors.is_empty() => tracing::warn!(

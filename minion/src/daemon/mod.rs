@@ -127,11 +127,14 @@ impl Minion {
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
             versions,
         };
-        let spool = Spool::open(config.spool(), config.spool_sync_always).map_err(|source| {
-            StartError::Spool {
-                path: config.spool().display().to_string(),
-                source,
-            }
+        let spool = Spool::open_beside(
+            config.spool(),
+            config.spool_sync_always,
+            &config.paths.pki_dir,
+        );
+        let spool = spool.map_err(|source| StartError::Spool {
+            path: config.spool().display().to_string(),
+            source,
         })?;
         let spool = Arc::new(spool);
         let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();

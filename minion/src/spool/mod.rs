@@ -10,11 +10,12 @@ mod file;
 mod index;
 mod record;
 mod refused;
+mod start_note;
 mod starts;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_data::{Packed, Value};
@@ -27,6 +28,7 @@ use crate::spool_location::SpoolLocation;
 use file::{Condition, SpoolFile};
 use index::{Index, SpooledJob};
 use record::Record;
+use start_note::StartNote;
 use starts::StartsRead;
 
 pub use starts::Start;
@@ -57,6 +59,8 @@ pub struct Spool {
     index: Mutex<Index>,
     start: Mutex<Start>,
     place: SpoolLocation,
+    /// The note of the start beside the identity, which outlives the spool.
+    note: Option<StartNote>,
     returned: Notify,
 }
 
@@ -73,6 +77,19 @@ impl Spool {
     /// When the file exists and cannot be read, when somebody else could change it, or the system has no
     /// randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
+        Self::open_with(path, sync_always, None)
+    }
+
+    /// The same, of a minion whose identity is in the folder `identity`: what is noted there of the last start makes a
+    /// start whose spool was emptied, or put back from a copy, the successor of that one.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_beside(path: PathBuf, sync_always: bool, identity: &Path) -> io::Result<Self> {
+        Self::open_with(path, sync_always, StartNote::take(identity))
+    }
+
+    fn open_with(path: PathBuf, sync_always: bool, note: Option<StartNote>) -> io::Result<Self> {
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("forget-spool") {
             // An error means that there was none.
@@ -124,12 +141,16 @@ impl Spool {
         let damaged = condition == Condition::Damaged;
         let place = SpoolLocation::of(folder.as_deref());
         let id = StartId::random().map_err(io::Error::other)?;
-        let start = starts.next(id, &place, sync_always, damaged);
+        let mut start = starts.next(id, &place, sync_always, damaged);
+        if let Some(before) = note.as_ref().and_then(StartNote::before) {
+            starts.follow(&mut start, before.start, &before.predecessors);
+        }
         let spool = Self {
             file: Mutex::new(file),
             index: Mutex::new(index),
             start: Mutex::new(start),
             place,
+            note,
             returned: Notify::new(),
         };
         spool.note_start();
@@ -171,6 +192,9 @@ impl Spool {
                 "this start is not noted in the spool, so the next one will look like a copy of this machine: {error}"
             );
         }
+        if let Some(note) = &self.note {
+            note.note(&self.start());
+        }
     }
 
     /// Returns how many jobs were begun since the spool was made.
@@ -189,6 +213,9 @@ impl Spool {
         let noted = std::mem::replace(&mut lock(&self.start).reconciled, true);
         if noted {
             return;
+        }
+        if let Some(note) = &self.note {
+            note.note(&self.start());
         }
         if let Err(error) = lock(&self.file).append_synced(&Record::Reconciled) {
             tracing::warn!("the reconciliation is not noted in the spool: {error}");

@@ -111,6 +111,28 @@ impl StartsRead {
             is_synced,
         }
     }
+
+    /// Makes `start` the successor of `before` as well, whose predecessors these are, and which has surely ended. When the
+    /// spool ends with an earlier start than `before`, what `before` noted in it is lost.
+    pub(super) fn follow(&self, start: &mut Start, before: StartId, predecessors: &[StartId]) {
+        let is_in_spool =
+            |(last, _): &(Start, _)| last.id == before || last.predecessors.contains(&before);
+        if self.last.as_ref().is_some_and(is_in_spool) {
+            return;
+        }
+        let earlier = start.predecessors.clone();
+        start.predecessors = predecessors.to_vec();
+        start.predecessors.push(before);
+        for id in earlier {
+            if !start.predecessors.contains(&id) {
+                start.predecessors.push(id);
+            }
+        }
+        while start.predecessors.len() > MAX_PREDECESSORS {
+            start.predecessors.remove(1);
+        }
+        (start.predecessor_ended, start.power_lost) = (true, true);
+    }
 }
 
 #[cfg(test)]

@@ -367,6 +367,50 @@ fn a_start_is_known_to_the_next_one() {
     }
 }
 
+#[test]
+fn a_start_without_its_spool_follows_the_one_that_is_noted_beside_the_identity() {
+    let folder = Folder::new();
+    let identity = folder.0.path().join("pki");
+    let open = || Spool::open_beside(folder.path(), false, &identity).unwrap();
+    let first = open();
+    let (noted, id) = (first.start(), first.start().id);
+    assert!(noted.predecessors.is_empty() && !noted.power_lost);
+    first.reconciled();
+    drop(first);
+    let again = open().start();
+    assert_eq!(again.predecessors, [id]);
+    assert!(!again.power_lost, "the spool is whole");
+
+    // Somebody emptied the folder: the inode of a new one may be any.
+    let old = std::fs::read(folder.path()).unwrap();
+    std::fs::remove_dir_all(folder.path().parent().unwrap()).unwrap();
+    let emptied = open().start();
+    assert_eq!(emptied.predecessors, [id, again.id]);
+    assert!(emptied.predecessor_ended && emptied.power_lost);
+
+    // Put back from a copy: it knows nothing of the last start.
+    std::fs::write(folder.path(), old).unwrap();
+    let restored = open();
+    let start = restored.start();
+    assert_eq!(start.predecessors, [id, again.id, emptied.id]);
+    assert!(start.predecessor_ended && start.power_lost);
+    restored.reconciled();
+
+    // One that uses the same identity at the same time has proof of nothing.
+    let other = folder.0.path().join("other/spool.log");
+    let beside = Spool::open_beside(other.clone(), false, &identity).unwrap();
+    assert_eq!(beside.start().predecessors, []);
+    drop((restored, beside));
+    // Neither has a copy of the machine, where the folder is another one.
+    let copied = folder.0.path().join("copied");
+    std::fs::create_dir(&copied).unwrap();
+    std::fs::copy(identity.join("last_start"), copied.join("last_start")).unwrap();
+    std::fs::remove_file(&other).unwrap();
+    let copy = Spool::open_beside(other, false, &copied).unwrap().start();
+    assert_eq!(copy.predecessors, []);
+    assert!(!copy.predecessor_ended);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

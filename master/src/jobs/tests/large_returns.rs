@@ -1,6 +1,6 @@
 //! Returns whose payload comes in parts.
 
-use saline_messages::{Outgoing, ReturnPart};
+use saline_messages::{Outgoing, RETCODE_INTERRUPTED, ReturnPart};
 
 use super::counts::taken;
 use super::*;
@@ -151,6 +151,32 @@ async fn several_at_once_are_whole() {
     let page = store.returns(&job.jid, 0, MIB).await.unwrap().unwrap();
     assert_eq!((page.returns.len(), page.more), (1, true));
     assert_eq!(store.check().await.unwrap().problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_large_result_replaces_what_was_said_of_an_interrupted_run() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    publish(&store, &job, &[("a", MinionJobState::Running)]).await;
+    let before = Return {
+        retcode: RETCODE_INTERRUPTED,
+        success: false,
+        ..returned(&job.jid, &payload(3 * MIB))
+    };
+    let verdict = store.store_large_return(&id("a"), before).await.unwrap();
+    assert_eq!(verdict, Some(ReturnVerdict::Stored));
+    let large = payload(2 * MIB);
+    let verdict = send(&store, "a", &job.jid, &large, 0).await;
+    assert_eq!(verdict, ReturnVerdict::Stored);
+    assert_eq!(
+        payloads(&store, &job.jid).await,
+        std::slice::from_ref(&large)
+    );
+    assert_eq!(parts(&place), 3, "those of the result, and of its envelope");
+    let verdict = send(&store, "a", &job.jid, &payload(4 * MIB), 0).await;
+    assert_eq!(verdict, ReturnVerdict::Duplicate);
+    assert_eq!(payloads(&store, &job.jid).await, [large]);
 }
 
 #[tokio::test]

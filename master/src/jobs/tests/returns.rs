@@ -1,5 +1,7 @@
 //! Returns: their verdicts, and their pages.
 
+use saline_messages::RETCODE_INTERRUPTED;
+
 use super::*;
 
 use MinionJobState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
@@ -52,6 +54,52 @@ async fn the_first_return_stays() {
         page.returns[0].payload.unpack().unwrap(),
         Value::from("first")
     );
+}
+
+/// A copy of a minion returned that the run of its original was interrupted.
+#[tokio::test]
+async fn what_was_said_of_an_interrupted_run_is_replaced_by_its_result() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    publish(&store, &job, &[("a", Running)]).await;
+    let said = async |text: &str, retcode: i64| {
+        let returned = Return {
+            retcode,
+            success: retcode == 0,
+            ..returned(&job.jid, &Value::from(text))
+        };
+        store_one(&store, &id("a"), returned).await.unwrap()
+    };
+    let found = async || {
+        let page = store.returns(&job.jid, 0, 1024).await.unwrap().unwrap();
+        let all = page.returns.iter();
+        let all = all.map(|found| (found.receipt, found.payload.unpack().unwrap()));
+        all.collect::<Vec<_>>()
+    };
+    let interrupted = RETCODE_INTERRUPTED;
+    assert_eq!(
+        said("interrupted", interrupted).await,
+        ReturnVerdict::Stored
+    );
+    assert_eq!(
+        said("interrupted", interrupted).await,
+        ReturnVerdict::Duplicate
+    );
+    let [(first, _)] = found().await[..] else {
+        panic!("one return")
+    };
+    assert_eq!(said("result", 0).await, ReturnVerdict::Stored);
+    assert_eq!(said("another", 0).await, ReturnVerdict::Duplicate);
+    assert_eq!(
+        said("interrupted", interrupted).await,
+        ReturnVerdict::Duplicate
+    );
+    let [(second, payload)] = &found().await[..] else {
+        panic!("one return")
+    };
+    assert_eq!(payload, &Value::from("result"));
+    assert!(*second > first, "who follows the job reads it");
 }
 
 #[tokio::test]
