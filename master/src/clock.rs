@@ -48,6 +48,19 @@ impl MasterClock {
         MasterTime::try_from(behind / 1_000).unwrap_or(0)
     }
 
+    /// Begins the time anew at the wall clock, though it goes back by that. Only for a start, before anybody was told
+    /// the time.
+    pub(crate) fn restart(&self) {
+        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        *timeline = Timeline::start(wall(self.clock), since_boot());
+    }
+
+    /// Returns by how many milliseconds the time is ahead of the wall clock; 0 when it is behind it.
+    pub fn ahead(&self) -> MasterTime {
+        let ahead = self.micros().saturating_sub(wall(self.clock));
+        MasterTime::try_from(ahead / 1_000).unwrap_or(0)
+    }
+
     /// Returns the time in milliseconds since 1970.
     pub fn now(&self) -> MasterTime {
         MasterTime::try_from(self.micros() / 1_000).unwrap_or(0)
@@ -175,6 +188,9 @@ mod tests {
         assert_eq!(clock.rise_above(now - 1_000), 0);
         assert!(clock.rise_above(now + 3_600_000) > 3_500_000);
         assert!(clock.now() > now + 3_600_000);
+        assert!((3_500_000..3_700_000).contains(&clock.ahead()));
+        clock.restart();
+        assert!(clock.now() < now + 60_000 && clock.ahead() < 1_000);
     }
 
     proptest! {

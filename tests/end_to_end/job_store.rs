@@ -39,6 +39,59 @@ fn a_backup_of_a_running_master_is_a_store_that_can_be_put_back() {
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 
+/// Returns the jid that writes this time, as `date` reads it.
+fn jid_at(time: &str) -> String {
+    let mut date = std::process::Command::new("date");
+    let date = date.args(["-u", "-d", time, "+%Y%m%d%H%M%S%6N"]).output();
+    String::from_utf8(date.unwrap().stdout)
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn the_masters_time_is_set_back_after_a_start_with_a_clock_that_was_far_ahead() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let set_back = |fleet: &Fleet| fleet.run("saline-run", &["clock.set_back"]);
+    let right = set_back(&fleet).expect(1);
+    assert!(right.stderr.contains("nothing is set back"), "{right:?}");
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    // As after a start with the clock ten days ahead: the newest file of the store is from then.
+    assert_eq!(fleet.master.as_mut().unwrap().terminate(), Some(0));
+    let is_partition = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
+    };
+    let files = std::fs::read_dir(store(&fleet)).unwrap();
+    let file = files.map(|entry| entry.unwrap().path()).find(is_partition);
+    let ahead = store(&fleet).join(format!("{}.sqlite", jid_at("10 days")));
+    std::fs::rename(file.unwrap(), &ahead).unwrap();
+    fleet.start_master();
+    fleet.minions["m1"].log.wait_for("subscribed", 2);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let chosen = |fleet: &Fleet| fleet.saline(&["--jid", &jid_at("now"), "m1", "test.ping"]);
+    chosen(&fleet).expect(1);
+
+    // Not while a job is open.
+    let running = fleet
+        .saline(&["m1", "test.sleep", "600", "--async"])
+        .expect(0);
+    let running = jid(&running.stdout);
+    let refused = set_back(&fleet).expect(1);
+    assert!(refused.stderr.contains("1 jobs are open"), "{refused:?}");
+    fleet
+        .saline(&["m1", "saltutil.kill_job", &running])
+        .expect(0);
+    fleet.master().log.wait_for("minion m1 returned", 3);
+    set_back(&fleet).expect(0);
+    assert_eq!(fleet.master.as_mut().unwrap().terminate(), Some(0));
+    fleet.start_master();
+    fleet.master().log.wait_for("time was set back by", 1);
+    assert!(ahead.with_extension("sqlite.ahead").exists());
+    fleet.minions["m1"].log.wait_for("subscribed", 3);
+    chosen(&fleet).expect(0);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
 #[test]
 fn a_check_of_a_running_master_says_what_is_damaged() {
     let fleet = Fleet::with_minions("tcp", &["m1"]);

@@ -93,6 +93,16 @@ impl MinionRecord {
         self.expiry_acked_until = until;
     }
 
+    /// Has no time in the record lie after `now`, to which the master's time is set back.
+    fn set_back(&mut self, now: MasterTime) {
+        self.duplicate_seen = self.duplicate_seen.min(now);
+        self.expiry_acked_until = self.expiry_acked_until.min(now);
+        self.gaps.retain(|(after, _)| *after < now);
+        for (_, until) in &mut self.gaps {
+            *until = (*until).min(now);
+        }
+    }
+
     /// Notes that the minion cannot acknowledge the expiries until `until`.
     pub(super) fn skip(&mut self, until: MasterTime) {
         if until <= self.expiry_acked_until {
@@ -342,7 +352,8 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
         {
             batch.push(next);
         }
-        let outcome = write_all(&mut connection, &batch);
+        let records = batch.iter().flat_map(|(records, _)| records);
+        let outcome = write_all(&mut connection, records);
         if let Err(error) = &outcome {
             tracing::error!(%error, "the records of minions were not written, and are tried again");
         }
@@ -353,9 +364,23 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
     }
 }
 
-fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreError> {
+/// Has no time in the records of a store lie after `now`, to which the master's time is set back. Nobody else has the file
+/// open.
+pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError> {
+    let mut connection = schema::open_minions(&folder.join(FILE))?;
+    let mut records = read(&connection)?;
+    for record in records.values_mut() {
+        record.set_back(now);
+    }
+    write_all(&mut connection, &records)
+}
+
+fn write_all<'r>(
+    connection: &mut Connection,
+    records: impl IntoIterator<Item = (&'r MinionId, &'r MinionRecord)>,
+) -> Result<(), StoreError> {
     let transaction = connection.transaction()?;
-    for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
+    for (minion, record) in records {
         transaction
             .prepare_cached(
                 "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched)
@@ -418,6 +443,20 @@ mod tests {
         assert_eq!(record.verdict(201), None);
         record.settle(50, 150);
         assert_eq!(record.expiry_acked_until, 200, "it never goes back");
+    }
+
+    #[test]
+    fn no_time_lies_after_that_to_which_the_masters_time_is_set_back() {
+        let mut record = record();
+        record.duplicate_seen = 900;
+        record.settle(150, 200);
+        record.settle(400, 1_000);
+        record.settle(2_000, 3_000);
+        record.set_back(300);
+        assert_eq!(record.duplicate_seen, 300);
+        let told = [120, 180, 250, 300, 301].map(|expires| record.verdict(expires));
+        let (may, not) = (MinionJobState::MayHaveRun, MinionJobState::Expired);
+        assert_eq!(told, [Some(may), Some(not), Some(may), Some(may), None]);
     }
 
     #[test]

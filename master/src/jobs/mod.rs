@@ -32,6 +32,7 @@ mod returns;
 mod runs;
 mod search;
 mod secrets;
+mod set_back;
 mod state_changes;
 pub(crate) mod store_size;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use request_log::{CarriedOut, REQUESTS_KEPT};
 pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
+pub use set_back::SetBackError;
 
 use disk::connection_thread::ConnectionThread;
 use disk::partitions::{Connections, Partitions};
@@ -187,6 +189,7 @@ impl JobStore {
             }
             opened => opened?,
         };
+        let opened = opened.set_back_if_ordered()?;
         reserve::keep(&folder);
         Ok(opened)
     }
@@ -412,10 +415,13 @@ fn resume(
     let latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
     let behind = clock.rise_above(latest);
     if behind > NOTICED {
+        let behind = match behind {
+            0..CREDIBLE => format!("{} s", behind / 1_000),
+            _ => format!("{} days", behind / CREDIBLE),
+        };
         tracing::warn!(
-            "the clock of this machine is {} s behind the newest entry of the job store; the master's time \
-             goes on from there and is drawn to the clock slowly",
-            behind / 1_000
+            "the clock of this machine is {behind} behind the newest entry of the job store; the master's time goes on from \
+             there and is drawn to the clock slowly. If the clock is right, `saline-run clock.set_back` sets the time back"
         );
     }
     let now = clock.now();

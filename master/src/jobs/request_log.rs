@@ -73,6 +73,17 @@ impl RequestLog {
         None
     }
 
+    /// Returns the same requests as if they had been carried out now: the master's time was set back.
+    pub(super) fn redated(&self, now: MasterTime) -> Self {
+        let mut redated = Self::default();
+        for (_, request) in &self.order {
+            if let Some(entry) = self.find(*request) {
+                let _ = redated.begin(*request, entry.clone(), now);
+            }
+        }
+        redated
+    }
+
     /// Takes back that a request did this: it was not committed.
     pub(super) fn undo(&mut self, request: RequestId, entry: &LogEntry) {
         if self.find(request) == Some(entry) {

@@ -11,7 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
-//! | `audit`, `batch`, `cache`, `config`, `doc`, `event`, `jobs`, `manage`, `state`, `store` | the functions |
+//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `jobs`, `manage`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -24,6 +24,7 @@ mod ask_minions;
 mod audit;
 mod batch;
 mod cache;
+mod clock;
 mod config;
 mod doc;
 mod error;
@@ -55,10 +56,11 @@ type Functions = &'static [&'static Function<Run>];
 
 /// Returns the functions of every master.
 fn built_in() -> Registry<Run> {
-    let modules: [(&str, Functions); 10] = [
+    let modules: [(&str, Functions); 11] = [
         ("audit", audit::FUNCTIONS),
         ("batch", batch::FUNCTIONS),
         ("cache", cache::FUNCTIONS),
+        ("clock", clock::FUNCTIONS),
         ("config", config::FUNCTIONS),
         ("doc", doc::FUNCTIONS),
         ("event", event::FUNCTIONS),

@@ -208,6 +208,11 @@ impl OpenJobs {
         self.jobs.iter().filter_map(running).collect()
     }
 
+    /// Returns the number of jobs in which a minion's state is not final.
+    pub(crate) fn under_way(&self) -> usize {
+        self.jobs.values().filter(|job| job.open > 0).count()
+    }
+
     /// Returns the number of all minions of all jobs that are here.
     pub(crate) fn offers(&self) -> usize {
         self.offers

@@ -16,6 +16,7 @@ mod retention;
 mod returns;
 mod search;
 mod secrets;
+mod set_back;
 mod states;
 
 use std::path::PathBuf;
