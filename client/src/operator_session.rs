@@ -26,6 +26,10 @@ pub(crate) const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
 /// notices a dead connection first.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long the keys of one session are used, as a minion's `rekey_interval`: whoever reads them out of memory once reads
+/// what was recorded of that time alone.
+const SESSION_TIME: Duration = Duration::from_secs(3_600);
+
 /// The number of refusals in a row after which a refusal is final.
 const REFUSALS: u32 = 5;
 
@@ -40,8 +44,15 @@ pub(crate) struct OperatorSession {
     endpoint: Endpoint,
     publications: Option<Endpoint>,
     keys: SessionKeys,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<HeldSession>>,
     sessions: AtomicU64,
+}
+
+/// The session, and when it was made.
+#[derive(Debug)]
+struct HeldSession {
+    session: Arc<Session>,
+    since: Instant,
 }
 
 /// The reason why one attempt has no reply.
@@ -198,11 +209,13 @@ impl OperatorSession {
         }
     }
 
-    /// Returns the session; makes one if there is none.
+    /// Returns the session; makes one if there is none, or the one that is there was used for long enough.
     async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Attempt> {
         let mut slot = self.session.lock().await;
-        if let Some(session) = &*slot {
-            return Ok(Arc::clone(session));
+        if let Some(held) = &*slot
+            && self.clock().now() < held.since + SESSION_TIME
+        {
+            return Ok(Arc::clone(&held.session));
         }
         let (credentials, trust) =
             self.keys
@@ -219,7 +232,10 @@ impl OperatorSession {
             Admission::Accepted(_) => {
                 tracing::debug!(session = %established.session.id(), "session made");
                 let session = Arc::new(established.session);
-                *slot = Some(Arc::clone(&session));
+                *slot = Some(HeldSession {
+                    session: Arc::clone(&session),
+                    since: self.clock().now(),
+                });
                 self.sessions.fetch_add(1, Ordering::Relaxed);
                 Ok(session)
             }
@@ -247,7 +263,10 @@ impl OperatorSession {
     /// Drops `session`, unless another one has replaced it already.
     async fn forget(&self, session: &Arc<Session>) {
         let mut slot = self.session.lock().await;
-        if slot.as_ref().is_some_and(|held| Arc::ptr_eq(held, session)) {
+        if slot
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(&held.session, session))
+        {
             *slot = None;
         }
     }

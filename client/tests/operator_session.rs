@@ -3,8 +3,11 @@
 #[cfg(test)]
 mod support;
 
+use std::time::Duration;
+
 use saline_client::{Client, ClientError, JobSpec};
 use saline_messages::{Admission, Jid, OperatorReply, OperatorRequest, Published, RefusedVerb};
+use saline_protocol::transport::Clock;
 use support::{Act, TestMaster};
 
 fn ping() -> JobSpec {
@@ -59,6 +62,21 @@ async fn a_session_that_is_refused_or_ended_is_made_anew() {
     ] {
         assert_eq!(publish_over(vec![act, Act::Answer(published())]).await, 2);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_has_new_keys_after_an_hour() {
+    let master = TestMaster::new([(); 3].map(|()| Act::Answer(OperatorReply::LastSeen(vec![]))));
+    let _serving = master.serve().await;
+    let client = Client::connect(&master.config, &master.registry)
+        .await
+        .unwrap();
+    for (pause, sessions) in [(0, 1), (3_590, 1), (10, 2)] {
+        Clock.pause(Duration::from_secs(pause)).await;
+        client.last_seen(vec![]).await.unwrap();
+        assert_eq!(master.sessions(), sessions, "{pause} s later");
+    }
+    client.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
