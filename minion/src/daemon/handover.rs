@@ -142,7 +142,7 @@ impl Minion {
             let current = &session.endpoint;
             let connected = self.connector.connect_instead_of(current, may_stay).await?;
             if let Some(found) = self.authenticator.authenticate(&connected).await {
-                tracing::warn!("moving from {current} to {}", connected.endpoint);
+                saline_daemon::notice!("moving from {current} to {}", connected.place());
                 return Some((connected, found));
             }
             connected.close().await;

@@ -228,7 +228,7 @@ impl Authenticator {
     }
 
     fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MinionSession> {
-        let text = format!("session {} over {}", session.id(), at.endpoint);
+        let text = format!("session {} over {}", session.id(), at.place());
         tracing::info!("accepted by the master, {text}");
         *self.failure() = None;
         self.state.set(ConnectionState::Connected(text));
