@@ -71,6 +71,14 @@ pub fn parse(
                 .value_parser(value_parser!(PathBuf))
                 .help("Where to write the process id"),
         )
+        // Init scripts of Salt give it.
+        .arg(
+            Arg::new("daemon")
+                .short('d')
+                .long("daemon")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        )
         .arg(
             Arg::new("versions-report")
                 .short('V')
@@ -85,6 +93,14 @@ pub fn parse(
                 .help("Print the version and exit"),
         );
     match command.try_get_matches_from(arguments) {
+        Ok(matches) if matches.get_flag("daemon") => {
+            // As below.
+            let _ = writeln!(
+                io::stderr(),
+                "{program} does not daemonize: leave -d out, and have systemd run it in the foreground"
+            );
+            Err(ExitCode::from(64))
+        }
         Ok(matches) if matches.get_flag("versions-report") => {
             // As below.
             let _ = writeln!(io::stdout(), "{}", versions_report(program, registry));
@@ -135,5 +151,6 @@ mod tests {
         );
         assert!(parsed(&["x", "--nosuch"]).is_err());
         assert!(parsed(&["x", "-l", "loud"]).is_err());
+        assert!(parsed(&["x", "-d"]).is_err());
     }
 }

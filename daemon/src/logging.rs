@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use saline_config::{LogLevel, Logging};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
@@ -21,6 +22,23 @@ use tracing_subscriber::reload;
 use escaped_fields::EscapedFields;
 use line_queue::{LineQueue, Sink};
 use lines::Lines;
+
+/// The beginning of the targets of [notices](crate::notice).
+const NOTICES: &str = "notice";
+
+/// Logs a line that the operator asked for or waits for, such as that a connection is back: at the level `info`, and
+/// also where only warnings are logged.
+#[macro_export]
+macro_rules! notice {
+    ($($line:tt)*) => {
+        ::tracing::info!(target: ::core::concat!("notice::", ::core::module_path!()), $($line)*)
+    };
+}
+
+/// Returns the module of a line.
+fn module(target: &str) -> &str {
+    target.strip_prefix("notice::").unwrap_or(target)
+}
 
 /// The log cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +61,7 @@ pub enum LoggingError {
 /// are written, and later ones are written by whoever logs them.
 #[derive(Debug)]
 pub struct Log {
-    level: reload::Handle<LevelFilter, Registry>,
+    level: reload::Handle<Targets, Registry>,
     lines: Lines,
     queue: Arc<LineQueue>,
     thread: Option<JoinHandle<()>>,
@@ -109,14 +127,20 @@ impl Drop for Log {
     }
 }
 
-fn filter(level: LogLevel) -> LevelFilter {
-    match level {
+/// Returns the filter of a level. A level that logs warnings logs [notices](crate::notice) too.
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
         LogLevel::Quiet => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warning => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let all = Targets::new().with_default(level);
+    match level == LevelFilter::WARN {
+        true => all.with_target(NOTICES, LevelFilter::INFO),
+        false => all,
     }
 }
 
@@ -203,7 +227,10 @@ fn open(path: &Path) -> std::io::Result<(File, Option<PathBuf>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use saline_config::LogFormat;
 
     use super::*;
 
@@ -229,5 +256,33 @@ mod tests {
         let error = open(&path).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_notice_is_no_warning_and_is_shown_with_warnings() {
+        let logged = |level, format: LogFormat| {
+            let mut file = tempfile::tempfile().unwrap();
+            let written = tracing_subscriber::fmt::layer()
+                .event_format(Lines::new(format, false))
+                .with_writer(Mutex::new(file.try_clone().unwrap()));
+            let log = Registry::default().with(filter(level)).with(written);
+            tracing::subscriber::with_default(log, || {
+                tracing::info!("a step");
+                crate::notice!("is {}", "back");
+            });
+            file.rewind().unwrap();
+            io::read_to_string(file).unwrap()
+        };
+        let format = |text: &str| text.parse::<LogFormat>().unwrap();
+        let plain = "%(levelname)s %(name)s %(message)s";
+        let at = |level| logged(level, format(plain));
+        let notice = concat!("INFO ", module_path!(), " is back\n");
+        assert_eq!(at(LogLevel::Warning), notice);
+        assert_eq!(
+            at(LogLevel::Info),
+            concat!("INFO ", module_path!(), " a step\n").to_owned() + notice
+        );
+        assert_eq!(at(LogLevel::Error), "");
+        assert_eq!(at(LogLevel::Quiet), "");
     }
 }

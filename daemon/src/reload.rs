@@ -68,7 +68,7 @@ pub fn reload<C: Reloaded>(
         .filter(|option| option.is_taken_over)
         .chain(postponed.filter(|option| !option.is_taken_over))
         .collect();
-    tracing::warn!("{}", describe(&changed));
+    crate::notice!("{}", describe(&changed));
     Some(new)
 }
 

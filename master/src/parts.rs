@@ -433,7 +433,7 @@ impl MasterParts {
 
     /// Logs how much the master holds, for SIGUSR1.
     pub(crate) fn report(&self, counters: &Counters) {
-        tracing::warn!(
+        saline_daemon::notice!(
             "report: {} minions, {} sessions, epoch {:016x}, {} tasks",
             self.sessions.minions(),
             self.sessions.len(),
@@ -441,10 +441,10 @@ impl MasterParts {
             self.context.tracker.len()
         );
         let (accounts, refused) = self.accounts.report();
-        tracing::warn!(
+        saline_daemon::notice!(
             "report: {accounts} minions have used something of their accounts, {refused} requests were refused by one"
         );
-        tracing::warn!("report: transports: {counters}");
+        saline_daemon::notice!("report: transports: {counters}");
     }
 
     /// Writes the grains and closes the job store when everything else has ended.

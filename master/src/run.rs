@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::logging::Log;
-use saline_daemon::{Arguments, PidFile, Signal, Signals};
+use saline_daemon::{Arguments, InstanceLock, PidFile, Signal, Signals};
+use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 
-use crate::server::Master;
+use crate::server::{Master, take_locks};
 
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -56,6 +57,8 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
 
 fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let loaded = load(registry, arguments)?;
+    // Before the log: a second instance must not write into the log of the first.
+    let locks = take_locks(&loaded.config)?;
     let log = saline_daemon::logging::start(&loaded.config.logging)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -78,19 +81,21 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
     runtime
         .enable_all()
         .build()?
-        .block_on(serve(registry, arguments, loaded, &log))
+        .block_on(serve(registry, arguments, loaded, locks, &log))
 }
 
 async fn serve(
     registry: &Registry,
     arguments: &Arguments,
     started: Loaded<MasterConfig>,
+    locks: [InstanceLock; 2],
     log: &Log,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut signals = Signals::new()?;
     let pid_file = arguments.pid_file.clone();
     let pid_file = pid_file.or(started.config.paths.pid_file.clone());
-    let master = Master::start(started.config.clone(), registry).await?;
+    let versions = ProtocolVersions::OURS;
+    let master = Master::start_locked(started.config.clone(), registry, versions, locks).await?;
     let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     loop {

@@ -40,6 +40,18 @@ struct BoundListener {
     bound: ServeAt,
 }
 
+/// Takes the locks that keep a second master from the sockets and from the job store.
+///
+/// # Errors
+/// When another instance holds one of them, or one cannot be taken.
+pub(crate) fn take_locks(config: &MasterConfig) -> Result<[InstanceLock; 2], MasterError> {
+    access_folder::create_above(&config.paths.sock_dir);
+    Ok([
+        InstanceLock::take(&config.lock_file())?,
+        InstanceLock::take(&config.store_lock_file())?,
+    ])
+}
+
 impl Master {
     /// Starts every part. When this returns, minions and operators are served.
     ///
@@ -66,15 +78,27 @@ impl Master {
         registry: &Registry,
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
+        let locks = take_locks(&config)?;
+        Self::start_locked(config, registry, versions, locks).await
+    }
+
+    /// Starts a master whose locks are held.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub(crate) async fn start_locked(
+        config: MasterConfig,
+        registry: &Registry,
+        versions: ProtocolVersions,
+        locks: [InstanceLock; 2],
+    ) -> Result<Self, MasterError> {
         let serves_users = !config.publisher_acl.is_empty();
-        match serves_users {
-            true => access_folder::open(&config.paths.sock_dir)?,
-            false => access_folder::create_above(&config.paths.sock_dir),
+        if serves_users {
+            access_folder::open(&config.paths.sock_dir)?;
         }
-        let locks = [
-            InstanceLock::take(&config.lock_file())?,
-            InstanceLock::take(&config.store_lock_file())?,
-        ];
         let Paths {
             cache_dir,
             state_dir,
@@ -219,7 +243,7 @@ impl Master {
     /// Logs what every part is doing.
     pub fn report(&self) {
         for listener in &self.listeners {
-            tracing::warn!("report: listening on {}", listener.bound.requests);
+            saline_daemon::notice!("report: listening on {}", listener.bound.requests);
         }
         self.state.report(&self.counters);
     }

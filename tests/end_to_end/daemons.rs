@@ -23,10 +23,24 @@ fn sigusr1_logs_what_every_part_is_doing() {
 #[test]
 fn a_second_instance_says_so_and_ends() {
     let fleet = Fleet::with_minions("zeromq", &["m1"]);
+    // Into the log of the first one it writes nothing.
+    let log = "log_file: /the.log\n";
+    let file = fleet.config().join("master");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}{log}")).unwrap();
     let mut second = Daemon::spawn(&mut fleet.master_command());
     assert_eq!(second.wait(), Some(1));
     let line = second.log.wait_for("another instance runs already", 1);
     assert!(line.contains(&fleet.master().pid().to_string()), "{line}");
+    let mut second = fleet.spawn_minion("m1", "m1", log);
+    assert_eq!(second.wait(), Some(1));
+    let line = second.log.wait_for("another instance runs already", 1);
+    assert!(
+        line.contains(&fleet.minions["m1"].pid().to_string()),
+        "{line}"
+    );
+    assert!(!fleet.path("the.log").exists() && !fleet.path("m1/the.log").exists());
+    std::fs::write(&file, text).unwrap();
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 

@@ -432,3 +432,47 @@ fn a_session_gets_new_keys_without_a_gap(transport: &'static str) {
     }
     assert_eq!(fleet.master().log.count("is gone"), 0);
 }
+
+/// Writes options over those of the minion's main file.
+fn override_minion(fleet: &Fleet, options: &str) {
+    let folder = fleet.minion_config("m1").join("minion.d");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("test.conf"), options).unwrap();
+}
+
+#[test]
+fn the_log_names_the_master_of_several_that_answers() {
+    for transport in ["tcp", "quic", "zeromq"] {
+        let mut fleet = Fleet::new(transport, "auto_accept: True\n");
+        fleet.start_master();
+        let port = fleet.port();
+        override_minion(
+            &fleet,
+            &format!("master: ['127.0.0.1:1', 'localhost:{port}']\n"),
+        );
+        fleet.start_minion("m1");
+        let line = fleet.minions["m1"]
+            .log
+            .wait_for("accepted by the master", 1);
+        let place = format!("{transport}://localhost:{port} (127.0.0.1), one of 2 addresses");
+        assert!(line.contains(&place), "{line}");
+    }
+}
+
+#[test]
+fn a_master_with_another_transport_is_suspected() {
+    for (minion, master, expected) in [
+        (
+            "tcp",
+            "zeromq",
+            "before a greeting came: is `transport` the same at both ends?",
+        ),
+        ("quic", "zeromq", "): does the server there serve quic?"),
+    ] {
+        let mut fleet = Fleet::new(master, "auto_accept: True\n");
+        fleet.start_master();
+        override_minion(&fleet, &format!("transport: {minion}\n"));
+        fleet.start_minion("m1");
+        fleet.minions["m1"].log.wait_for(expected, 1);
+    }
+}

@@ -15,6 +15,8 @@ use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::module;
+
 /// The format of the lines. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Lines(Arc<RwLock<Shape>>);
@@ -81,7 +83,7 @@ where
         let shape = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let about = About {
             level: event.metadata().level(),
-            target: event.metadata().target(),
+            target: module(event.metadata().target()),
         };
         match &shape.format {
             LogFormat::Text => shape.text.format_event(context, writer, event),

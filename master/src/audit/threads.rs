@@ -139,7 +139,7 @@ fn sync_groups(path: &Path, groups: &Receiver<Group>) {
                     "{error}: orders of operators and of local users are refused until it can be; root's are carried \
                      out without a line"
                 ),
-                Ok(()) if fails => tracing::warn!("the audit file can be written again"),
+                Ok(()) if fails => saline_daemon::notice!("the audit file can be written again"),
                 _ => {}
             }
             fails = synced.is_err();

@@ -11,7 +11,8 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 pub(super) const FUNCTIONS: Functions = &[&BACKUP, &CHECK];
 
-/// Copies the job store into a new folder of the master, and returns its path. The store stays in use.
+/// Copies the job store into a new folder of the master, and returns its path. The store stays in use. Keys, configuration and
+/// kept events are not copied: docs/operating.md lists what to back up.
 ///
 /// CLI Example:
 ///

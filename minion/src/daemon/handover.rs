@@ -175,7 +175,7 @@ impl Minion {
                 .connect_instead_of(current, may_stay, &mut failed)
                 .await?;
             if let Some(found) = self.authenticator.authenticate(&connected).await {
-                tracing::warn!("moving from {current} to {}", connected.endpoint);
+                saline_daemon::notice!("moving from {current} to {}", connected.place());
                 return Some((connected, found));
             }
             failed.push(connected.endpoint.clone());

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
-use saline_daemon::{InstanceLock, take_over};
+use saline_daemon::{InstanceLock, notice, take_over};
 use saline_exec::{Launcher, Program};
 use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
@@ -78,6 +78,17 @@ pub struct Minion {
     locks: Mutex<Option<[InstanceLock; 2]>>,
 }
 
+/// Takes the locks that keep a second minion from the sockets and from the spool.
+///
+/// # Errors
+/// When another instance holds one of them, or one cannot be taken.
+fn take_locks(config: &MinionConfig) -> Result<[InstanceLock; 2], StartError> {
+    Ok([
+        InstanceLock::take(&config.lock_file())?,
+        InstanceLock::take(&config.spool_lock_file())?,
+    ])
+}
+
 impl Minion {
     /// Takes the lock, and reads keys, grains and spool. Does not connect yet.
     ///
@@ -105,10 +116,22 @@ impl Minion {
         program: Program,
         versions: ProtocolVersions,
     ) -> Result<Arc<Self>, StartError> {
-        let locks = [
-            InstanceLock::take(&config.lock_file())?,
-            InstanceLock::take(&config.spool_lock_file())?,
-        ];
+        let locks = take_locks(&config)?;
+        Self::with_locks(config, registry, modules, program, versions, locks)
+    }
+
+    /// Creates a minion whose locks are held.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    fn with_locks(
+        config: MinionConfig,
+        registry: &Registry,
+        modules: Modules,
+        program: Program,
+        versions: ProtocolVersions,
+        locks: [InstanceLock; 2],
+    ) -> Result<Arc<Self>, StartError> {
         take_over(
             &config.paths.cache_dir,
             &config.paths.state_dir,
@@ -415,7 +438,7 @@ impl Minion {
     /// Logs what every part is doing.
     pub fn report(&self) {
         let running = self.host.running.list();
-        tracing::warn!(
+        notice!(
             "report: minion {}: {}; {} jobs run, {} wait; {} returns are not acknowledged; limit of a \
              message: {} bytes",
             self.id,
@@ -425,9 +448,9 @@ impl Minion {
             self.spool.unacknowledged(),
             self.host.max_message(),
         );
-        tracing::warn!("report: transport: {}", self.counters);
+        notice!("report: transport: {}", self.counters);
         for job in running {
-            tracing::warn!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
+            notice!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
         }
     }
 }

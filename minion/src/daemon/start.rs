@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MinionConfig};
 use saline_daemon::logging::{self, Log};
-use saline_daemon::{Arguments, PidFile, Signal, Signals, parse};
+use saline_daemon::{Arguments, InstanceLock, PidFile, Signal, Signals, parse};
 use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
-use super::Minion;
 use super::id_file::keep_host_name;
+use super::{Minion, take_locks};
 use crate::link::settings::ConnectionSettings;
 use crate::modules::Modules;
 
@@ -42,6 +42,11 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return fail(&error),
     };
+    // Before the log: a second instance must not write into the log of the first.
+    let locks = match take_locks(&loaded.config) {
+        Ok(locks) => locks,
+        Err(error) => return fail(&error),
+    };
     // Until the end, so that everything is written.
     let log = match logging::start(&loaded.config.logging) {
         Ok(log) => log,
@@ -67,7 +72,7 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = runtime.block_on(daemon(&arguments, loaded, &registry, program, &log));
+    let code = runtime.block_on(daemon(&arguments, loaded, locks, &registry, program, &log));
     runtime.shutdown_timeout(LAST);
     code
 }
@@ -87,6 +92,7 @@ fn load(arguments: &Arguments, registry: &Registry) -> Result<Loaded<MinionConfi
 async fn daemon(
     arguments: &Arguments,
     started: Loaded<MinionConfig>,
+    locks: [InstanceLock; 2],
     registry: &Registry,
     program: Program,
     log: &Log,
@@ -104,12 +110,13 @@ async fn daemon(
         }
     }
     let pid_file = config.paths.pid_file.clone();
-    let minion = match Minion::with(
+    let minion = match Minion::with_locks(
         config,
         registry,
         Modules::built_in(),
         program,
         ProtocolVersions::OURS,
+        locks,
     ) {
         Ok(minion) => minion,
         Err(error) => return fail(&error),

@@ -90,6 +90,23 @@ pub struct Connected {
 }
 
 impl Connected {
+    /// Returns where the master was reached, for the log: its endpoint, which may have several addresses, with the one that
+    /// answered.
+    pub fn place(&self) -> String {
+        let addresses = match &self.endpoint.address {
+            Address::Network { addresses, .. } => addresses.as_slice(),
+            Address::Local(_) => &[],
+        };
+        match self.client.server_address() {
+            Some(address) if addresses.len() > 1 => format!(
+                "{}://{address}, one of {} addresses",
+                self.endpoint.scheme,
+                addresses.len()
+            ),
+            _ => self.endpoint.to_string(),
+        }
+    }
+
     /// Ends the connection.
     ///
     /// # Cancel safety

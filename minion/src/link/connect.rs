@@ -113,10 +113,11 @@ impl Connector {
         let context = self.context.clone().with_backoff(backoff);
         match candidate.connect(&context).await {
             Ok(connected) => {
+                let place = connected.place();
                 match std::mem::take(&mut *self.logged()).is_empty() {
-                    true => tracing::info!("connected to {endpoint}"),
-                    // At the level at which the failures before it were logged.
-                    false => tracing::warn!("connected to {endpoint}"),
+                    true => tracing::info!("connected to {place}"),
+                    // Shown where the failures before it were.
+                    false => saline_daemon::notice!("connected to {place}"),
                 }
                 Some(connected)
             }

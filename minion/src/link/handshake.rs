@@ -248,7 +248,7 @@ impl Authenticator {
     }
 
     fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MinionSession> {
-        let text = format!("session {} over {}", session.id(), at.endpoint);
+        let text = format!("session {} over {}", session.id(), at.place());
         tracing::info!("accepted by the master, {text}");
         self.state.set(ConnectionState::Connected(text));
         let client = Arc::clone(&at.client);

@@ -21,8 +21,7 @@ impl ActiveSession {
                     self.catch_up.notify_one();
                 }
                 Delivery::Connected => {
-                    // At the level at which its end was logged.
-                    tracing::warn!("the connection to the master is back");
+                    saline_daemon::notice!("the connection to the master is back");
                     self.session.set_up(true);
                     self.catch_up.notify_one();
                 }

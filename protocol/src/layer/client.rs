@@ -115,6 +115,10 @@ impl Client for LayeredClient {
         self.inner.peer_certificate()
     }
 
+    fn server_address(&self) -> Option<String> {
+        self.inner.server_address()
+    }
+
     async fn shutdown(&self, deadline: Duration) -> Result<()> {
         self.in_flight.close();
         self.inner.shutdown(deadline).await

@@ -103,6 +103,12 @@ pub trait Client: Send + Sync + fmt::Debug {
         None
     }
 
+    /// The address of the server that the link reaches, or that the last one reached, for people to read; `None` where a
+    /// backend does not know it. An endpoint may stand for several.
+    fn server_address(&self) -> Option<String> {
+        None
+    }
+
     /// Ends the client: requests under way fail with `Closed` at once, whatever they wait for,
     /// subscribers end, every task is joined and every socket closed. `deadline` is counted from now;
     /// it is a bound, and a client with nothing to wait for is down long before it. A second call

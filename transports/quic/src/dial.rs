@@ -66,6 +66,15 @@ impl QuicDialer {
     }
 }
 
+/// Returns the error of a port that nobody listens on, with what that usually means.
+fn unheard(error: &io::Error, peer: SocketAddr) -> io::Error {
+    let why = format!(
+        "nothing listens on UDP port {} ({error}): does the server there serve quic?",
+        peer.port()
+    );
+    io::Error::new(error.kind(), why)
+}
+
 impl Dialer for QuicDialer {
     type Pipe = QuicPipe;
 
@@ -104,7 +113,7 @@ impl Dialer for QuicDialer {
         };
         let shaken = tokio::select! {
             shaken = shaking => shaken,
-            error = icmp.refused() => Err(error),
+            error = icmp.refused() => Err(unheard(&error, peer)),
         };
         match shaken {
             Ok((connection, streams)) => {

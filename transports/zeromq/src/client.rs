@@ -10,7 +10,7 @@ use saline_engine::{ClientRequests, Lifetime};
 use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
@@ -35,6 +35,8 @@ type Requests = ClientRequests<()>;
 #[derive(Debug)]
 pub(crate) struct ZmqClient {
     requests: Arc<Requests>,
+    /// The place at which the last connection reached the server.
+    place: watch::Receiver<String>,
     shared: Arc<SharedContext>,
     context: Context,
     lifetime: Arc<Lifetime>,
@@ -54,6 +56,7 @@ pub(crate) async fn connect(
         shared: Arc::clone(&shared),
         endpoint: endpoint.clone(),
         reconnect: ReconnectPolicy::new(&context),
+        place: watch::Sender::default(),
         context: context.clone(),
         stop: CancellationToken::new(),
     };
@@ -61,7 +64,7 @@ pub(crate) async fn connect(
         () = context.cancel.cancelled() => return Err(Error::closed()),
         connection = task.dial() => connection?,
     };
-    let requests = Arc::clone(&task.requests);
+    let (requests, place) = (Arc::clone(&task.requests), task.place.subscribe());
     let lifetime = Lifetime::new(context.clone(), GRACE);
     task.stop = lifetime.stop.clone();
     lifetime.spawn(task.run(connection));
@@ -75,6 +78,7 @@ pub(crate) async fn connect(
     Ok(Arc::new(ZmqClient {
         topics: Arc::new(Semaphore::new(context.limits.subscriptions_per_connection)),
         requests,
+        place,
         shared,
         context,
         _alive: lifetime.cut.clone().drop_guard(),
@@ -130,6 +134,10 @@ impl Client for ZmqClient {
         }
     }
 
+    fn server_address(&self) -> Option<String> {
+        Some(self.place.borrow().clone())
+    }
+
     async fn shutdown(&self, deadline: Duration) -> Result<()> {
         self.requests.close();
         self.lifetime.shutdown(deadline).await
@@ -149,6 +157,8 @@ struct ClientTask {
     endpoint: Endpoint,
     context: Context,
     reconnect: ReconnectPolicy,
+    /// The place at which the last connection reached the server.
+    place: watch::Sender<String>,
     stop: CancellationToken,
 }
 
@@ -223,6 +233,7 @@ impl ClientTask {
             match clock.deadline(deadline, greeted).await {
                 Ok(Ok(connection)) => {
                     self.reconnect.connected();
+                    self.place.send_replace(address.place.clone());
                     return Ok(connection);
                 }
                 Ok(Err(error)) => last = Some(error),

@@ -31,6 +31,8 @@ pub(crate) struct ZmqAddress {
     pub(crate) endpoint: String,
     /// Whether it needs the option ZMQ_IPV6.
     pub(crate) ipv6: bool,
+    /// The same for people to read.
+    pub(crate) place: String,
 }
 
 /// Returns the addresses of an endpoint. Names are resolved at each call.
@@ -44,11 +46,13 @@ pub(crate) async fn addresses(endpoint: &Endpoint) -> Result<Vec<ZmqAddress>> {
 
 impl ZmqAddress {
     fn of(candidate: Candidate) -> Result<Self> {
+        let place = candidate.to_string();
         let path = match candidate {
             Candidate::Network { address, .. } => {
                 return Ok(Self {
                     endpoint: format!("tcp://{address}"),
                     ipv6: address.is_ipv6(),
+                    place,
                 });
             }
             Candidate::Local(path) => path,
@@ -67,6 +71,7 @@ impl ZmqAddress {
         Ok(Self {
             endpoint: format!("ipc://{text}"),
             ipv6: false,
+            place,
         })
     }
 }

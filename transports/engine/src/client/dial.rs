@@ -18,6 +18,8 @@ pub(super) struct Connection<P: Pipe> {
     pub(super) server: Greeting,
     /// SHA-256 of the certificate that the server showed.
     pub(super) certificate: Option<[u8; 32]>,
+    /// The place at which it was reached.
+    pub(super) place: String,
 }
 
 /// Tries every candidate of `endpoint` once, in order, until `until`.
@@ -70,15 +72,17 @@ async fn connect<D: Dialer>(
             _ => unreachable(endpoint, format!("cannot connect: {error}")).with_source(error),
         })?;
     let until = context.clock.after(context.limits.handshake_timeout);
-    let greeted = context.clock.deadline(until, greet(pipe, context)).await;
+    let greeting = greet(pipe, candidate, context);
+    let greeted = context.clock.deadline(until, greeting).await;
     match greeted {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(Failed::Broken(error))) if error.kind() == io::ErrorKind::InvalidData => {
             Err(unreachable(endpoint, &error).with_source(error))
         }
         Ok(Err(Failed::Broken(error))) => {
-            Err(unreachable(endpoint, "the connection broke").with_source(error))
+            Err(unreachable(endpoint, foreign("the connection broke")).with_source(error))
         }
+        Ok(Err(Failed::Foreign(why))) => Err(unreachable(endpoint, foreign(&why))),
         Ok(Err(Failed::Refused(why))) => Err(unreachable(endpoint, why)),
         Err(_) => Err(unreachable(endpoint, "nobody answers the greeting")),
     }
@@ -87,6 +91,8 @@ async fn connect<D: Dialer>(
 /// The reason why a connection was not established.
 enum Failed {
     Broken(io::Error),
+    /// The server did not greet as one of the engine's does.
+    Foreign(String),
     Refused(String),
 }
 
@@ -96,13 +102,22 @@ impl From<io::Error> for Failed {
     }
 }
 
+/// Adds to what went wrong at the greeting why that usually is.
+fn foreign(why: &str) -> String {
+    format!("{why} before a greeting came: is `transport` the same at both ends?")
+}
+
 impl From<&str> for Failed {
     fn from(why: &str) -> Self {
         Self::Refused(why.to_owned())
     }
 }
 
-async fn greet<P: Pipe>(pipe: P, context: &Context) -> Result<Connection<P>, Failed> {
+async fn greet<P: Pipe>(
+    pipe: P,
+    candidate: &Candidate,
+    context: &Context,
+) -> Result<Connection<P>, Failed> {
     let certificate = pipe.peer_certificate();
     let (mut read, mut write) = pipe.split();
     let mut frames = FrameReader::new(Bounds::client(&context.limits));
@@ -130,6 +145,7 @@ async fn greet<P: Pipe>(pipe: P, context: &Context) -> Result<Connection<P>, Fai
                         frames,
                         server,
                         certificate,
+                        place: candidate.to_string(),
                     }),
                     None => Err(Failed::Refused(format!(
                         "the server speaks {} of the wire, this end {VERSIONS}: upgrade the older one",
@@ -142,10 +158,10 @@ async fn greet<P: Pipe>(pipe: P, context: &Context) -> Result<Connection<P>, Fai
             Err(_) if frames.looks_like_tls() => {
                 return Err("the server speaks TLS, and ssl is not set here".into());
             }
-            Err(Violation(why)) => return Err(why.into()),
+            Err(Violation(why)) => return Err(Failed::Foreign(why.to_owned())),
         }
         if frames.fill(&mut read).await? == 0 {
-            return Err("the connection was closed at once".into());
+            return Err(Failed::Foreign("the connection was closed".to_owned()));
         }
     }
 }

@@ -51,6 +51,7 @@ pub async fn connect<D: Dialer>(
         requests: Requests::default(),
         subscriptions: Mutex::new(ClientSubscriptions::new(most)),
         certificate: Mutex::new(first.certificate),
+        place: Mutex::new(first.place.clone()),
         lifetime: Lifetime::new(context, GRACE),
     });
     let lifetime = &core.lifetime;
@@ -81,6 +82,8 @@ struct ClientCore {
     subscriptions: Mutex<ClientSubscriptions<Confirmation>>,
     /// The certificate of the last connection.
     certificate: Mutex<Option<[u8; 32]>>,
+    /// The place at which the last connection reached the server.
+    place: Mutex<String>,
     lifetime: Arc<Lifetime>,
 }
 
@@ -136,6 +139,10 @@ impl Client for EngineClient {
 
     fn peer_certificate(&self) -> Option<[u8; 32]> {
         *lock(&self.core.certificate)
+    }
+
+    fn server_address(&self) -> Option<String> {
+        Some(lock(&self.core.place).clone())
     }
 
     async fn shutdown(&self, deadline: Duration) -> Result<()> {

@@ -60,6 +60,7 @@ impl<D: Dialer> Supervisor<D> {
         let core = &self.core.0;
         let lifetime = &core.lifetime;
         *lock(&core.certificate) = connection.certificate;
+        lock(&core.place).clone_from(&connection.place);
         lifetime.context.count(Metric::Connected);
         let before = connection.server.before_admission;
         let largest = before.map_or(usize::MAX, |before| before.max_message);

@@ -1,7 +1,8 @@
 //! The places that an endpoint stands for now.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
@@ -23,6 +24,22 @@ pub enum Candidate {
     Name(HostPort),
     /// A path on this machine.
     Local(PathBuf),
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { address, host } => {
+                write!(f, "{}", HostPort::new(host, address.port()))?;
+                match host.parse::<IpAddr>() {
+                    Ok(_) => Ok(()),
+                    Err(_) => write!(f, " ({})", address.ip()),
+                }
+            }
+            Self::Name(name) => write!(f, "{name}"),
+            Self::Local(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 /// Returns the places of `endpoint`, in its order, with its names resolved now.
