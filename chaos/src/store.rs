@@ -51,6 +51,8 @@ fn read_file(path: &Path, jobs: &mut BTreeMap<i64, StoredJob>) -> rusqlite::Resu
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "query_only", true)?;
+    // All tables at one moment, while the master writes.
+    let connection = connection.unchecked_transaction()?;
     let mut rows = connection.prepare("SELECT jid, arg, states FROM jobs")?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
@@ -61,6 +63,20 @@ fn read_file(path: &Path, jobs: &mut BTreeMap<i64, StoredJob>) -> rusqlite::Resu
         match states(row.get_ref(2)?.as_bytes()?) {
             Some(states) => job.states = states,
             None => job.damage = Some("the states of its minions".to_owned()),
+        }
+    }
+    // What has changed since the publication is one row for each minion.
+    let mut rows = connection.prepare("SELECT jid, minion, state FROM state_changes")?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        let job = jobs.entry(number).or_default();
+        job.number = number;
+        let minion: String = row.get(1)?;
+        let state = State::from_number(row.get(2)?);
+        match job.states.get_mut(&minion) {
+            Some(published) => *published = state,
+            None => job.damage = Some(format!("the state of {minion}, which it was not for")),
         }
     }
     let mut rows = connection.prepare("SELECT jid, minion FROM returns")?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_messages::EventOrigin;
+use saline_messages::{EventOrigin, MAX_RUNNING, MinionJobState};
 
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
@@ -97,17 +97,31 @@ impl Maintenance {
         let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
-            if let Some(stood) = self.sessions.tick() {
-                tracing::warn!(
-                    "the master did not run for {} s: minions get time to speak before they count as gone",
-                    stood.as_secs()
-                );
-            }
+            self.tick();
             self.sessions.forget_leases(self.clock.now());
-            self.presence.gone(&self.sessions.sweep()).await;
-            self.presence.arrived(&self.sessions.take_arrived()).await;
+            let mut reporting = std::pin::pin!(async {
+                self.presence.gone(&self.sessions.sweep()).await;
+                self.presence.arrived(&self.sessions.take_arrived()).await;
+            });
+            // Events that wait for slow listeners do not count as time in which the master did not run.
+            loop {
+                tokio::select! {
+                    () = &mut reporting => break,
+                    _ = timer.tick() => self.tick(),
+                }
+            }
             self.jobs.sweep_transfers();
             self.accounts.sweep(self.settings.now().event_rates);
+        }
+    }
+
+    /// Notes that the master runs.
+    fn tick(&self) {
+        if let Some(stood) = self.sessions.tick() {
+            tracing::warn!(
+                "the master did not run for {} s: minions get time to speak before they count as gone",
+                stood.as_secs()
+            );
         }
     }
 
@@ -161,9 +175,17 @@ impl Maintenance {
 
     /// Expires what was queued for minions that did not come in time, and fires an event for each.
     async fn expire(&self) {
-        for (jid, id) in self.jobs.expire(self.clock.now()) {
+        let expired = self.jobs.expire(self.clock.now());
+        for (jid, id) in &expired {
             tracing::info!("job {jid}: minion {id} did not begin in time");
-            self.events.job_expired(&jid, &id).await;
+        }
+        self.events.jobs_expired(&expired).await;
+        for (jid, id) in self.jobs.take_given_up() {
+            tracing::warn!(
+                "job {jid}: minion {id} runs more than {MAX_RUNNING} jobs, and this one is given up"
+            );
+            let state = MinionJobState::LostTrack;
+            self.events.job_state(&jid, &id, state).await;
         }
     }
 

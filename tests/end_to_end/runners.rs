@@ -315,7 +315,6 @@ fn a_run_that_takes_long_is_seen_and_ended() {
     let pid = job["Running"][0]["m1"].as_u64().unwrap();
     let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(command.contains("600"), "{command:?}");
-    assert_eq!(job["Returned"], json!([]));
     let unasked = returned(&fleet, &["jobs.active", "pids=False"]);
     let (_, job) = unasked.as_object().unwrap().iter().next().unwrap();
     assert_eq!(job["Running"], json!([{"m1": null}]));

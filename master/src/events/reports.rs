@@ -13,6 +13,9 @@ use super::{Events, MAX_EVENT_RETURN};
 use crate::authorize::origin_of_owner;
 use crate::jobs::{BatchReport, JobFunction, StoreError};
 
+/// The number of the master's events that are fired before other tasks have their turn.
+const FIRED_TOGETHER: usize = 256;
+
 /// The data of `salt/job/<jid>/ret/<id>` about a stored return.
 #[derive(Debug)]
 pub struct ReturnReport {
@@ -104,16 +107,14 @@ impl Events {
         self.job_event(origin, jid, id, JobEvent::Declined).await;
     }
 
-    /// Fires `salt/job/<jid>/expired/<id>`: the minion did not begin in time.
-    pub async fn job_expired(&self, jid: &Jid, id: &MinionId) {
-        let origin = EventOrigin::master();
-        self.job_event(origin, jid, id, JobEvent::Expired).await;
+    /// Fires `salt/job/<jid>/expired/<id>` for each: the minion did not begin in time.
+    pub async fn jobs_expired(&self, expired: &[(Jid, MinionId)]) {
+        self.master_job_events(expired, JobEvent::Expired).await;
     }
 
-    /// Fires `salt/job/<jid>/gone/<id>`: the minion, which may still begin or return, is gone.
-    pub async fn job_gone(&self, jid: &Jid, id: &MinionId) {
-        let origin = EventOrigin::master();
-        self.job_event(origin, jid, id, JobEvent::Gone).await;
+    /// Fires `salt/job/<jid>/gone/<id>` for each: the minion, which may still begin or return, is gone.
+    pub async fn jobs_gone(&self, gone: &[(Jid, MinionId)]) {
+        self.master_job_events(gone, JobEvent::Gone).await;
     }
 
     /// Fires `salt/job/<jid>/state/<id>`: the minion came into this state.
@@ -219,6 +220,21 @@ impl Events {
         ];
         let tag = EventTag::Job(jid.clone(), event(id.clone()));
         self.fire(tag, origin, data).await;
+    }
+
+    /// Fires an event of the master about each minion in a job.
+    async fn master_job_events(
+        &self,
+        minions: &[(Jid, MinionId)],
+        event: fn(MinionId) -> JobEvent,
+    ) {
+        for together in minions.chunks(FIRED_TOGETHER) {
+            for (jid, id) in together {
+                self.job_event(EventOrigin::master(), jid, id, event).await;
+            }
+            // Where nobody listens, nothing above waits, and there may be millions.
+            tokio::task::yield_now().await;
+        }
     }
 }
 

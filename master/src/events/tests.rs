@@ -207,6 +207,43 @@ async fn what_a_minion_saved_up_is_published_at_its_rate() {
     context.cancel.cancel();
 }
 
+/// A publisher without listeners.
+#[derive(Debug)]
+struct Unheard;
+
+#[async_trait]
+impl Publisher for Unheard {
+    async fn publish(&self, _: &Topic, _: Bytes) -> Result<()> {
+        Ok(())
+    }
+
+    fn subscriptions(&self, _: &Topic) -> usize {
+        0
+    }
+}
+
+#[tokio::test]
+async fn while_many_minions_go_others_have_their_turn_though_nobody_listens() {
+    let context = Context::default();
+    let events = Events::start(Arc::new(Unheard), nothing_kept(), &context);
+    let jid = saline_messages::Jid::parse("20261124000000000000").unwrap();
+    let ids = (0..10_000).map(|number| id(&format!("m{number}")));
+    let gone: Vec<_> = ids.map(|id| (jid.clone(), id)).collect();
+    let mut turns = 0;
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = events.jobs_gone(&gone) => {}
+        () = others => {}
+    }
+    assert!(turns >= gone.len() / 256, "{turns}");
+    context.cancel.cancel();
+}
+
 #[tokio::test]
 async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_is_kept() {
     let folder = tempfile::tempdir().unwrap();

@@ -110,17 +110,30 @@ fn without_secrets(copy: &Path) -> Result<(), StoreError> {
 fn close_unoffered(copy: &Path, now: MasterTime) -> Result<(), StoreError> {
     let mut connection = schema::open(copy, Access::Upkeep, 0, &schema::JOBS)?;
     let transaction = connection.transaction()?;
-    for (job, states) in unoffered(&transaction, now)? {
-        let update = "UPDATE jobs SET states = ?2 WHERE jid = ?1";
-        transaction.prepare_cached(update)?.execute((job, states))?;
+    for (job, states, end) in unoffered(&transaction, now)? {
+        if let Some(states) = states {
+            let update = "UPDATE jobs SET states = ?2 WHERE jid = ?1";
+            transaction.prepare_cached(update)?.execute((job, states))?;
+        }
+        let update = "UPDATE state_changes SET state = ?2 WHERE jid = ?1 AND state IN (2, 13)";
+        transaction
+            .prepare_cached(update)?
+            .execute((job, end as u8))?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Returns the jobs that are not handed over to all of their minions at `now`, with the states that they get: how the job
-/// has ended for these minions, or that they may have run it.
-fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
-    let all = format!("SELECT jid, states, {IS_CANCELLED}, expires <= ?1 FROM jobs");
+/// A job, the states of its publication if they become others, and the state that those get to which it was not handed over.
+type Unoffered = (i64, Option<Vec<u8>>, MinionJobState);
+
+/// Returns the jobs that were not handed over to all of their minions, with the state that these get at `now`: how the job
+/// has ended for them, or that they may have run it.
+fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<Unoffered>, StoreError> {
+    let all = format!(
+        "SELECT jid, states, {IS_CANCELLED}, expires <= ?1,
+             EXISTS (SELECT 1 FROM state_changes WHERE state_changes.jid = jobs.jid AND state IN (2, 13))
+         FROM jobs"
+    );
     let mut statement = connection.prepare(&all)?;
     let mut found = statement.query([rows::from_time(now)])?;
     let mut unoffered = Vec::new();
@@ -131,8 +144,9 @@ fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u
             (false, true) => MinionJobState::Expired,
             (false, false) => MinionJobState::MayHaveRun,
         };
-        if states::close_unoffered(&mut states, end) {
-            unoffered.push((row.get(0)?, states));
+        let closed = states::close_unoffered(&mut states, end);
+        if closed || row.get(4)? {
+            unoffered.push((row.get(0)?, closed.then_some(states), end));
         }
     }
     Ok(unoffered)

@@ -121,7 +121,7 @@ impl JobStore {
                 if !is_handed {
                     continue;
                 }
-                unwritten |= open.is_changed(number);
+                unwritten |= open.is_unwritten(number, minion);
                 handed.push(number);
             }
             (handed, unwritten)

@@ -2,8 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::disk::rows;
-use super::memory::states;
+use super::disk::{minion_states, rows};
 use super::{JobStore, StoreError, jid};
 
 /// The largest number of problems that is reported of one file.
@@ -75,11 +74,13 @@ fn check(connection: &Connection) -> (u64, u64, Vec<String>) {
         let mut found = rows.query([])?;
         while let Some(row) = found.next()? {
             jobs += 1;
-            let read = rows::job(row).and_then(|_| states::decode(rows::blob(row, 9)?));
+            let job = row.get(0)?;
+            let states = || minion_states::read_all(connection, job, rows::blob(row, 9)?);
+            let read = rows::job(row).and_then(|_| states());
             if let Err(error) = read
                 && problems.len() < PROBLEMS
             {
-                let jid = jid::from_micros(row.get(0)?);
+                let jid = jid::from_micros(job);
                 problems.push(format!("job {jid}: {error}"));
             }
         }

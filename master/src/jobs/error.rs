@@ -78,10 +78,16 @@ pub enum StoreError {
     Database(#[source] Arc<rusqlite::Error>),
     /// Too many minions of too many jobs are under way.
     #[error(
-        "no job can be published now: open jobs have {0} minions, the most that a master keeps; wait until some jobs \
-         end, or cancel them with `saline-run jobs.cancel`"
+        "no job can be published now: open jobs have {offers} minions, the most that a master keeps; those with the most \
+         jobs are {busiest}: wait until some jobs end, cancel what has not begun with `saline-run jobs.cancel`, or delete \
+         the key of a minion that does not end its jobs"
     )]
-    TooManyOpen(usize),
+    TooManyOpen {
+        /// The number of minions in all open jobs.
+        offers: usize,
+        /// The minions that have the most open jobs, with the numbers of these jobs.
+        busiest: String,
+    },
     /// The partition that the command is about was pruned.
     #[error("the job was removed meanwhile, because of keep_jobs_seconds or job_store_size")]
     Removed,

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use rusqlite::{Connection, params};
-use saline_messages::{MasterTime, MinionJobState};
+use rusqlite::Connection;
+use saline_messages::MasterTime;
 
+use super::disk::minion_states;
 use super::disk::writer::StoreFile;
-use super::memory::open_jobs::ChangedJob;
-use super::memory::states::{self, States};
+use super::memory::open_jobs::{OpenJobs, UnwrittenState};
 use super::{JobStore, StoreError, lock};
 
 /// How often the expiry acks of all minions are written, in milliseconds; one that decides about a state goes
 /// with the next flush.
 const RECORDS_WRITTEN: MasterTime = 60_000;
 
-/// The number of jobs whose states are written in one call.
-const FLUSHED: usize = 256;
+/// The number of states that are written in one call.
+pub(super) const FLUSHED: usize = 4_096;
+
+/// About the bytes of a state in memory.
+const STATE_BYTES: usize = 64;
 
 /// The passes over all states that have changed, each of which ends with the records of minions.
 #[derive(Debug, Default)]
@@ -51,13 +53,13 @@ impl JobStore {
         if lock(&self.passes).ended > asked {
             return Ok(());
         }
-        self.flushed.store(i64::MIN, Ordering::Relaxed);
+        *lock(&self.flushed) = None;
         while !self.flush_some().await? {}
         Ok(())
     }
 
-    /// Writes states that have changed since they were written: those of 256 jobs, and in the next call
-    /// those of the jobs after them. Returns whether it came to the last one.
+    /// Writes states that have changed since they were written: 4,096 of them, and in the next call
+    /// those after them. Returns whether it came to the last one.
     ///
     /// # Errors
     /// When SQLite fails. A later call writes what this one did not.
@@ -72,15 +74,15 @@ impl JobStore {
     async fn flush_some(&self) -> Result<bool, StoreError> {
         let flushed = self.flush_batch().await;
         if flushed.is_err() {
-            // From the first job on, so that no expiry ack is written before a state that failed.
-            self.flushed.store(i64::MIN, Ordering::Relaxed);
+            // From the first one on, so that no expiry ack is written before a state that failed.
+            *lock(&self.flushed) = None;
         }
         flushed
     }
 
     async fn flush_batch(&self) -> Result<bool, StoreError> {
-        let after = self.flushed.load(Ordering::Relaxed);
-        if after == i64::MIN {
+        let after = lock(&self.flushed).clone();
+        if after.is_none() {
             lock(&self.passes).begun += 1;
             self.gather_records();
             if self.records.has_unwritten_keys() {
@@ -91,22 +93,11 @@ impl JobStore {
                 passed.await?;
             }
         }
-        let changed = lock(&self.open).changed(after, FLUSHED);
-        let is_last = changed.len() < FLUSHED;
-        let last = changed.last().map_or(i64::MIN, |changed| changed.job);
-        let next = if is_last { i64::MIN } else { last };
-        self.flushed.store(next, Ordering::Relaxed);
-        let mut batches: BTreeMap<i64, Vec<ChangedJob>> = BTreeMap::new();
-        for changed in changed {
-            match self.partitions.holding(changed.job) {
-                Some(start) => batches.entry(start).or_default().push(changed),
-                // Its partition was pruned meanwhile.
-                None => lock(&self.open).forget(changed.job..changed.job + 1),
-            }
-        }
-        for (start, batch) in batches {
-            self.write_states(start, batch).await?;
-        }
+        let unwritten = lock(&self.open).unwritten(after.as_ref(), FLUSHED);
+        let is_last = unwritten.len() < FLUSHED;
+        let last = unwritten.last().filter(|_| !is_last);
+        *lock(&self.flushed) = last.map(|last| (last.job, last.minion.clone()));
+        self.write_states(unwritten).await?;
         if is_last {
             self.remove_unneeded_parts().await?;
             self.remove_unneeded_secrets().await?;
@@ -135,35 +126,47 @@ impl JobStore {
         lock(&self.unwritten_records).extend(self.records.take_unwritten(all));
     }
 
-    async fn write_states(&self, start: i64, batch: Vec<ChangedJob>) -> Result<(), StoreError> {
-        let open = Arc::clone(&self.open);
-        let packed: Vec<(i64, Vec<u8>, i64)> = batch
-            .iter()
-            .map(|changed| {
-                let states = &changed.states;
-                (changed.job, states::encode(states), running(states))
-            })
-            .collect();
-        let bytes = packed.iter().map(|(_, states, _)| states.len()).sum();
+    async fn write_states(&self, unwritten: Vec<UnwrittenState>) -> Result<(), StoreError> {
+        let mut batches: BTreeMap<i64, Vec<UnwrittenState>> = BTreeMap::new();
+        for unwritten in unwritten {
+            match self.partitions.holding(unwritten.job) {
+                Some(start) => batches.entry(start).or_default().push(unwritten),
+                // Its partition was pruned meanwhile.
+                None => forget(&mut lock(&self.open), unwritten.job),
+            }
+        }
+        for (start, batch) in batches {
+            self.write_batch(start, batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes states of jobs of one partition.
+    async fn write_batch(&self, start: i64, batch: Vec<UnwrittenState>) -> Result<(), StoreError> {
+        let (open, bytes) = (Arc::clone(&self.open), batch.len() * STATE_BYTES);
+        let batch = Arc::new(batch);
+        let states = Arc::clone(&batch);
         let act = move |connection: &Connection| {
-            let mut all = packed.iter();
-            all.try_for_each(|(job, states, running)| update(connection, *job, states, *running))
+            let mut all = states.iter();
+            all.try_for_each(|unwritten| {
+                let UnwrittenState {
+                    job, minion, state, ..
+                } = unwritten;
+                minion_states::write(connection, *job, minion, *state)
+            })
         };
         let settled = move |result: &Result<(), StoreError>| {
             let mut open = lock(&open);
-            for changed in &batch {
+            for unwritten in batch.iter() {
                 match result {
-                    Ok(()) => open.written(changed),
-                    Err(StoreError::Removed) => open.forget(changed.job..changed.job + 1),
+                    Ok(()) => open.written(unwritten),
+                    Err(StoreError::Removed) => forget(&mut open, unwritten.job),
                     Err(_) => {}
                 }
             }
         };
-        match self
-            .writer
-            .call(StoreFile::Partition(start), bytes, act, settled)
-            .await
-        {
+        let place = StoreFile::Partition(start);
+        match self.writer.call(place, bytes, act, settled).await {
             // It was pruned meanwhile.
             Err(StoreError::Removed) => Ok(()),
             written => written,
@@ -171,29 +174,7 @@ impl JobStore {
     }
 }
 
-/// Returns the number of minions that run a job.
-fn running(states: &States) -> i64 {
-    let running = states.iter().filter(|(_, s)| *s == MinionJobState::Running);
-    running.count() as i64
-}
-
-/// Writes the states of a job into its row.
-pub(super) fn write_row(
-    connection: &Connection,
-    job: i64,
-    states: &States,
-) -> Result<(), StoreError> {
-    update(connection, job, &states::encode(states), running(states))
-}
-
-fn update(
-    connection: &Connection,
-    job: i64,
-    states: &[u8],
-    running: i64,
-) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("UPDATE jobs SET states = ?2, running = ?3 WHERE jid = ?1")?
-        .execute(params![job, states, running])?;
-    Ok(())
+/// Forgets a job that is not on the disk any more.
+fn forget(open: &mut OpenJobs, job: i64) {
+    open.forget(job..job + 1);
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
+use super::disk::minion_states::{self, WrittenStates};
 use super::disk::rows::{self, StoredJob};
+use super::memory::open_jobs::MinionLookup;
 use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
-use super::publish::written_states;
-use super::{JobStore, StoreError, jid, lock, returns};
+use super::{JobStore, StoreError, jid, lock};
 
 /// A page of the states of a job's minions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,18 +26,20 @@ pub struct JobStates {
     pub unconfirmed_since: Vec<(MinionId, MasterTime)>,
 }
 
-impl JobStates {
-    /// Sets what the clock and the expiry acks of minions tell at `now`.
-    fn apply(&mut self, now: MasterTime, records: &HashMap<MinionId, MinionRecord>) {
-        for (minion, state) in &mut self.states {
-            let record = records.get(minion);
-            *state = states::at(now, self.expires, *state, record);
-            if *state == MinionJobState::Unconfirmed {
-                let since = record.map_or(0, |record| record.expiry_acked_until);
-                self.unconfirmed_since.push((minion.clone(), since));
-            }
-        }
-    }
+/// What is told of a minion, and for one in the state `Unconfirmed` the last expiry that it acknowledged.
+type Told = (MinionJobState, Option<MasterTime>);
+
+/// Returns what the clock and the expiry ack of a minion tell at `now` of an offer.
+fn tell(
+    now: MasterTime,
+    expires: MasterTime,
+    state: MinionJobState,
+    record: Option<&MinionRecord>,
+) -> Told {
+    let state = states::at(now, expires, state, record);
+    let is_unconfirmed = state == MinionJobState::Unconfirmed;
+    let since = record.map_or(0, |record| record.expiry_acked_until);
+    (state, is_unconfirmed.then_some(since))
 }
 
 impl JobStore {
@@ -82,6 +85,28 @@ impl JobStore {
         .await
     }
 
+    /// Returns the state of a minion in a job, without what the clock and its expiry ack tell; none if the job was not
+    /// published to it.
+    pub(super) async fn state_of(
+        &self,
+        jid: &Jid,
+        minion: &MinionId,
+    ) -> Result<Option<MinionJobState>, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        // In this order: a minion leaves the memory when its state is on the disk.
+        if let MinionLookup::State(state) = lock(&self.open).lookup(job, minion) {
+            return Ok(Some(state));
+        }
+        let minion = minion.clone();
+        self.read(job, move |connection| {
+            let found = minion_states::find(connection, job, &minion)?;
+            Ok(found.and_then(|(state, _)| state))
+        })
+        .await
+    }
+
     /// Returns the states of a job's minions after `after`, at most `most`; none if there is no such
     /// job.
     ///
@@ -100,34 +125,51 @@ impl JobStore {
             return Ok(None);
         };
         let now = self.now();
-        // In this order: a job leaves the memory when its states are on the disk.
-        let held = self.records.look(|records| {
+        // In this order: a minion leaves the memory when its state is on the disk.
+        let here: HashMap<MinionId, Told> = self.records.look(|records| {
             let open = lock(&self.open);
-            let (states, expires) = open.states(job)?;
-            let mut page = page(states, after, most, expires);
-            page.apply(now, records);
-            Some(page)
+            let expires = open.expires(job).unwrap_or(MasterTime::MAX);
+            let here = open.states_here(job, after, most).into_iter();
+            here.map(|(minion, state)| {
+                let told = tell(now, expires, state, records.get(&minion));
+                (minion, told)
+            })
+            .collect()
         });
-        if let Some(page) = held {
-            return Ok(Some(page));
-        }
         let (records, after) = (Arc::clone(&self.records), after.cloned());
         self.read(job, move |connection| {
-            let Some((packed, expires)) = written_states(connection, job)? else {
+            let written = minion_states::read(connection, job, after.as_ref(), most)?;
+            let Some(WrittenStates {
+                mut states,
+                more,
+                expires,
+            }) = written
+            else {
                 return Ok(None);
             };
-            let mut states = states::decode(&packed)?;
-            if is_cancelled(connection, job)? {
-                for (_, state) in &mut states {
-                    if matches!(state, MinionJobState::Queued | MinionJobState::Waiting) {
-                        *state = MinionJobState::Cancelled;
-                    }
+            let is_cancelled = is_cancelled(connection, job)?;
+            let mut unconfirmed_since = Vec::new();
+            records.look(|records| {
+                for (minion, state) in &mut states {
+                    let unoffered = [MinionJobState::Queued, MinionJobState::Waiting];
+                    let (told, since) = match here.get(minion) {
+                        // Its return may have come since it was looked for in the memory.
+                        Some(told) if *state != MinionJobState::Returned => *told,
+                        _ if is_cancelled && unoffered.contains(state) => {
+                            (MinionJobState::Cancelled, None)
+                        }
+                        _ => tell(now, expires, *state, records.get(minion)),
+                    };
+                    *state = told;
+                    unconfirmed_since.extend(since.map(|since| (minion.clone(), since)));
                 }
-            }
-            returns::note_returned(connection, job, after.as_ref(), &mut states)?;
-            let mut page = page(&states, after.as_ref(), most, expires);
-            records.look(|records| page.apply(now, records));
-            Ok(Some(page))
+            });
+            Ok(Some(JobStates {
+                states,
+                more,
+                expires,
+                unconfirmed_since,
+            }))
         })
         .await
     }
@@ -154,17 +196,6 @@ pub(super) fn cancelled_at(
     let mut found = statement.query([job])?;
     let row = found.next()?;
     row.map(|row| rows::time(row, 0)).transpose()
-}
-
-fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> JobStates {
-    let from = states.partition_point(|(id, _)| after.is_some_and(|after| id <= after));
-    let rest = &states[from..];
-    JobStates {
-        states: rest[..rest.len().min(most)].to_vec(),
-        more: rest.len() > most,
-        expires,
-        unconfirmed_since: Vec::new(),
-    }
 }
 
 /// Returns the newest job or run of a partition.

@@ -39,12 +39,11 @@ pub(crate) mod store_size;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use saline_messages::{Jid, MasterTime, RequestId};
+use saline_messages::{Jid, MasterTime, MinionId, RequestId};
 
 pub use backup::StoreBackup;
 pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
@@ -70,7 +69,7 @@ use disk::connection_thread::ConnectionThread;
 use disk::partitions::{Connections, Partitions};
 use disk::schema::{self, Access};
 use disk::writer::{PartitionLimits, Writer};
-use disk::{damaged, reserve, return_parts};
+use disk::{damaged, minion_states, reserve, return_parts};
 use jid::JidSource;
 use job_functions::RecentFunctions;
 use memory::open_jobs::OpenJobs;
@@ -151,8 +150,8 @@ pub struct JobStore {
     /// The functions and arguments of the jobs whose returns come in.
     calls: Mutex<RecentFunctions>,
     partitions: Arc<Partitions>,
-    /// The last job whose states the last [`flush`](Self::flush) wrote.
-    flushed: AtomicI64,
+    /// The last state that the last [`flush`](Self::flush) wrote, if more follow.
+    flushed: Mutex<Option<(i64, MinionId)>>,
     /// Has one permit, for the flush that is under way.
     flushing: Semaphore,
     /// Whether the clock was far ahead of the store's newest entry at the start.
@@ -252,6 +251,7 @@ impl JobStore {
                 for stored in return_parts::settle(&connection)? {
                     transfers.take_up(start, stored, clock.clock().now());
                 }
+                minion_states::settle(&connection)?;
                 transfers.go_on_after(return_parts::last(&connection)?);
                 secrets.note_all(&connection)?;
                 let grace = batches::grace(settings.heartbeat);
@@ -304,7 +304,7 @@ impl JobStore {
             writer: writer.map_err(started)?,
             upkeep,
             partitions,
-            flushed: AtomicI64::new(i64::MIN),
+            flushed: Mutex::default(),
             flushing: Semaphore::new(1),
             is_ahead,
             copying: Semaphore::new(1),

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{
     Batch, MasterTime, MinionId, MinionJobState, Published, RequestId, SignedJob, decode, encode,
 };
 
-use super::disk::rows;
 use super::disk::writer::StoreFile;
+use super::disk::{minion_states, rows};
 use super::memory::open_jobs::{OpenJobs, Recovered};
 use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
@@ -18,9 +18,12 @@ use super::minion_records::MinionRecord;
 use super::request_log::{CarriedOut, LogEntry};
 use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, secrets};
 
-/// The number of minions of all jobs under way from which no more jobs are taken: they are held in
-/// memory, about 40 bytes each.
+/// The number of minions in a state that is not final, of all jobs, from which no more jobs are taken: they are held in
+/// memory, about 100 bytes each.
 const MAX_OFFERS: usize = 5_000_000;
+
+/// The number of minions that are named when no more jobs are taken.
+const BUSIEST: usize = 3;
 
 /// A job to be published.
 #[derive(Debug, Clone)]
@@ -48,7 +51,7 @@ pub struct NewJob {
 impl JobStore {
     /// Stores a job, the states of its minions and that its request was carried out, all or nothing. A
     /// request that was carried out before is not carried out again: what it published is returned, with
-    /// the states of the minions as they are on the disk.
+    /// the states that the minions had then.
     ///
     /// # Errors
     /// [`StoreError::JidTaken`] when there is such a job, [`StoreError::TooManyOpen`] when too much is
@@ -60,7 +63,14 @@ impl JobStore {
         let under_way = lock(&self.open).offers();
         let is_known = || lock(&self.request_log).find(new.request).is_some();
         if under_way >= MAX_OFFERS && !is_known() {
-            return Err(StoreError::TooManyOpen(under_way));
+            let busiest = lock(&self.open).busiest(BUSIEST);
+            let busiest = busiest
+                .iter()
+                .map(|(minion, jobs)| format!("{minion} ({jobs})"));
+            return Err(StoreError::TooManyOpen {
+                offers: under_way,
+                busiest: busiest.collect::<Vec<_>>().join(", "),
+            });
         }
         if self
             .records
@@ -118,12 +128,13 @@ impl JobStore {
         let settled = move |result: &Result<Option<i64>, StoreError>| match result {
             Ok(None) => {
                 let mut open = lock(&open);
+                let of_batch = batch.map(|batch| (batch, states.clone()));
                 open.insert(number, expires, states, now);
                 if has_secrets {
                     stored_secrets.note(number);
                 }
-                if let Some(batch) = batch {
-                    open.insert_batch(number, batch, grace, None);
+                if let Some((batch, states)) = of_batch {
+                    open.insert_batch(number, states, batch, grace, None);
                 }
                 if let Some(resolved) = resolved {
                     open.withdraw_late(number, resolved, now);
@@ -184,10 +195,10 @@ fn insert(
     let SignedJob { job, signature, .. } = &new.job;
     let inserted = connection
         .prepare_cached(
-            "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,
+            "INSERT INTO jobs (jid, created, expires, request_id, signature, fun, user,
                                operator, tgt_type, tgt, arg, unknown, claims, cancelled, states,
                                batch, receipt)
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)
              ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
@@ -229,16 +240,17 @@ pub(super) fn read_open(
     open: &mut OpenJobs,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT jid, expires, states, running, cancelled, batch FROM jobs INDEXED BY jobs_expires
+        "SELECT jid, expires, states, cancelled, batch FROM jobs INDEXED BY jobs_expires
          WHERE expires > ?1
          UNION ALL
-         SELECT jid, expires, states, running, cancelled, batch FROM jobs INDEXED BY jobs_running
-         WHERE running > 0 AND expires <= ?1",
+         SELECT jid, expires, states, cancelled, batch FROM jobs
+         WHERE expires <= ?1 AND batch IS NOT NULL AND jid IN
+             (SELECT jid FROM state_changes INDEXED BY running_minions WHERE state = 3)",
     )?;
     let mut found = statement.query([rows::from_time(now)])?;
     while let Some(row) = found.next()? {
         let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
-        let mut states = states::decode(rows::blob(row, 2)?)?;
+        let mut states = minion_states::read_all(connection, job, rows::blob(row, 2)?)?;
         for (minion, state) in &mut states {
             *state = match states::at(now, expires, *state, records.get(minion)) {
                 // It is an offer still, whose expiry is not acknowledged.
@@ -246,7 +258,6 @@ pub(super) fn read_open(
                 told => told,
             };
         }
-        returns::note_returned(connection, job, None, &mut states)?;
         let is_failure = |(_, state): &_| {
             matches!(
                 state,
@@ -254,30 +265,39 @@ pub(super) fn read_open(
             )
         };
         let has_lost = states.iter().any(is_failure);
+        let batch = rows::batch(row, 4)?;
+        let of_batch = batch.map(|batch| (batch, states.clone()));
         open.insert(job, expires, states, now);
-        if let Some(batch) = rows::batch(row, 5)? {
+        if let Some((batch, states)) = of_batch {
             let has_failed = has_lost || returns::has_failed(connection, job)?;
-            open.insert_batch(job, batch, grace, Some((Recovered { has_failed }, now)));
-        }
-        if row.get::<_, i64>(4)? > 0 {
-            open.cancel(job, now);
+            let recovered = Some((Recovered { has_failed }, now));
+            open.insert_batch(job, states, batch, grace, recovered);
         }
         if row.get::<_, i64>(3)? > 0 {
-            open.is_written_as_running(job);
+            open.cancel(job, now);
         }
+        open.are_written_as_running(job);
     }
-    Ok(())
+    read_running(connection, now, open)
 }
 
-/// Reads the states of a job and the time until which minions may begin, as they are written; none when
-/// there is no such job.
-pub(super) fn written_states(
+/// Reads the minions that run jobs of a partition which have expired: of these nobody else is under way.
+fn read_running(
     connection: &Connection,
-    job: i64,
-) -> Result<Option<(Vec<u8>, MasterTime)>, StoreError> {
-    let found = connection
-        .prepare_cached("SELECT states, expires FROM jobs WHERE jid = ?1")?
-        .query_row([job], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
-        .optional()?;
-    Ok(found.map(|(states, expires)| (states, MasterTime::try_from(expires).unwrap_or(0))))
+    now: MasterTime,
+    open: &mut OpenJobs,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT jobs.jid, expires, minion FROM state_changes INDEXED BY running_minions
+         CROSS JOIN jobs USING (jid)
+         WHERE state = 3 AND expires <= ?1 AND batch IS NULL AND NOT EXISTS
+             (SELECT 1 FROM returns
+              WHERE returns.jid = jobs.jid AND returns.minion = state_changes.minion)",
+    )?;
+    let mut found = statement.query([rows::from_time(now)])?;
+    while let Some(row) = found.next()? {
+        let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
+        open.insert_late(job, expires, &rows::minion(row, 2)?, now);
+    }
+    Ok(())
 }

@@ -5,8 +5,7 @@ use saline_data::Packed;
 use saline_messages::{Jid, MinionId, MinionJobState};
 
 use super::disk::rows::StoredJob;
-use super::disk::{return_parts, rows};
-use super::memory::states;
+use super::disk::{minion_states, return_parts, rows};
 use super::{JobStore, StoreError, jid};
 
 /// The bytes of an entry in memory beside its payload, about.
@@ -178,7 +177,7 @@ fn read_job(connection: &Connection, job: i64) -> Result<(ReceivedKind, usize), 
     let stored = rows::stored_job(row)?;
     let packed = rows::blob(row, 11)?;
     let bytes = rows::job_size(&stored.job) + packed.len();
-    let minions = states::decode(packed)?;
+    let minions = minion_states::read_all(connection, job, packed)?;
     Ok((ReceivedKind::Job(Box::new(stored), minions), bytes))
 }
 

@@ -281,7 +281,7 @@ impl JobStore {
         let now = self.now();
         let (granted, unwritten) = {
             let mut open = lock(&self.open);
-            (open.claim(job, minion, now), open.is_changed(job))
+            (open.claim(job, minion, now), open.is_unwritten(job, minion))
         };
         if granted && unwritten {
             self.flush_all().await?;
@@ -291,18 +291,24 @@ impl JobStore {
 
     /// Returns the minions to which a job was not offered when it was published, since their keys have gone
     /// after `resolved`, the time at which its target was resolved.
-    pub fn withdrawn_late(&self, jid: &Jid, resolved: MasterTime) -> BTreeSet<MinionId> {
-        let open = lock(&self.open);
-        let mut gone = open.gone_since(resolved);
-        let states = jid::to_micros(jid).and_then(|job| open.states(job));
-        // Without states there is nobody left who may run it.
-        if let Some((states, _)) = states.filter(|_| !gone.is_empty()) {
-            let is_withdrawn = |minion: &MinionId| {
-                let found = states.binary_search_by(|(id, _)| id.cmp(minion));
-                found.is_ok_and(|at| states[at].1 == MinionJobState::Withdrawn)
-            };
-            gone.retain(is_withdrawn);
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn withdrawn_late(
+        &self,
+        jid: &Jid,
+        resolved: MasterTime,
+    ) -> Result<BTreeSet<MinionId>, StoreError> {
+        let gone = lock(&self.open).gone_since(resolved);
+        let mut withdrawn = BTreeSet::new();
+        for minion in gone {
+            if self.state_of(jid, &minion).await? == Some(MinionJobState::Withdrawn) {
+                withdrawn.insert(minion);
+            }
         }
-        gone
+        Ok(withdrawn)
     }
 }

@@ -11,11 +11,9 @@ use saline_messages::{
 
 use super::batches::BatchFailures;
 use super::disk::writer::StoreFile;
-use super::disk::{return_parts, rows, schema};
+use super::disk::{minion_states, return_parts, rows, schema};
 use super::memory::open_jobs::MinionLookup;
 use super::memory::receipts::ReceiptSource;
-use super::memory::states::{self, States};
-use super::publish::written_states;
 use super::{JobStore, StoreError, jid, lock};
 
 /// The bytes of a return in memory beside its payload, about.
@@ -180,7 +178,7 @@ impl JobStore {
         };
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.read(job, move |connection| {
-            if written_states(connection, job)?.is_none() {
+            if !minion_states::has_job(connection, job)? {
                 return Ok(None);
             }
             let page = page(connection, job, after, max_bytes)?;
@@ -206,9 +204,8 @@ pub(super) fn refusal(
 ) -> Result<Option<ReturnVerdict>, StoreError> {
     let state = match lookup {
         MinionLookup::State(state) => Some(state),
-        MinionLookup::NotExpected => None,
-        MinionLookup::JobNotHere => match written_states(connection, job)? {
-            Some((states, _)) => states::find(&states, minion)?,
+        MinionLookup::NotHere => match minion_states::find(connection, job, minion)? {
+            Some((state, _)) => state,
             None => return Ok(Some(ReturnVerdict::UnknownJob)),
         },
     };
@@ -382,30 +379,4 @@ pub(super) fn failures(
         minions,
         were_late: cancelled.is_some_and(|at| at < first),
     })
-}
-
-/// Sets the state of the minions after `after` whose return is stored.
-pub(super) fn note_returned(
-    connection: &Connection,
-    job: i64,
-    after: Option<&MinionId>,
-    states: &mut States,
-) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT minion FROM returns WHERE jid = ?1 AND minion > ?2 ORDER BY minion",
-    )?;
-    let mut found = statement.query(params![job, after.map_or("", MinionId::as_str)])?;
-    // Both are in the order of the ids.
-    let mut states = states.iter_mut().peekable();
-    while let Some(row) = found.next()? {
-        let returned = row.get_ref(0)?.as_str().unwrap_or_default();
-        while states
-            .next_if(|(minion, _)| minion.as_str() < returned)
-            .is_some()
-        {}
-        if let Some((_, state)) = states.next_if(|(minion, _)| minion.as_str() == returned) {
-            *state = MinionJobState::Returned;
-        }
-    }
-    Ok(())
 }

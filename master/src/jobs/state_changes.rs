@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
+use super::disk::minion_states;
 use super::disk::writer::StoreFile;
-use super::flush::write_row;
-use super::memory::states::{self, States};
-use super::publish::written_states;
-use super::{JobStore, StoreError, jid, lock, lookup, may_become, returns};
+use super::memory::open_jobs::MinionLookup;
+use super::memory::states;
+use super::{JobStore, StoreError, jid, lock, may_become};
 
 impl JobStore {
     /// Changes the state of a minion in a job if the change is [allowed](may_become). Returns whether it
@@ -36,11 +36,12 @@ impl JobStore {
         let now = self.now();
         let set = {
             let mut open = lock(&self.open);
-            open.has(job).then(|| open.set(job, minion, state, now))
+            let is_here = open.lookup(job, minion) != MinionLookup::NotHere;
+            is_here.then(|| open.set(job, minion, state, now))
         };
         match set {
             Some(set) => Ok(set),
-            None => self.set_in_closed(job, minion, state, now).await,
+            None => self.set_on_disk(job, minion, state, now).await,
         }
     }
 
@@ -75,10 +76,13 @@ impl JobStore {
         lock(&self.open).may_begin_to_run(minion, wanted, most)
     }
 
-    /// Returns how many of these jobs are under way no more, or are no jobs.
-    pub fn closed_among(&self, jids: &[&Jid]) -> usize {
+    /// Returns in how many of these jobs the state of the minion is final, or there is none.
+    pub fn closed_among(&self, minion: &MinionId, jids: &[&Jid]) -> usize {
         let open = lock(&self.open);
-        let is_open = |jid: &Jid| jid::to_micros(jid).is_some_and(|job| open.has(job));
+        let is_open = |jid: &Jid| {
+            let job = jid::to_micros(jid);
+            job.is_some_and(|job| open.lookup(job, minion) != MinionLookup::NotHere)
+        };
         jids.iter().filter(|jid| !is_open(jid)).count()
     }
 
@@ -91,8 +95,13 @@ impl JobStore {
         found.expired
     }
 
-    /// Changes a state in a job that is over: it is heard late that a minion has begun in time.
-    async fn set_in_closed(
+    /// Takes what minions ran that was given up since the last call, because they run more than a master follows.
+    pub fn take_given_up(&self) -> Vec<(Jid, MinionId)> {
+        lock(&self.open).take_given_up()
+    }
+
+    /// Changes a final state: it is heard late that a minion has begun in time.
+    async fn set_on_disk(
         &self,
         job: i64,
         minion: &MinionId,
@@ -104,48 +113,36 @@ impl JobStore {
         };
         let record = self.records.get(minion);
         let (minion, late) = (minion.clone(), minion.clone());
+        let known = Arc::clone(&self.open);
         let act = move |connection: &Connection| {
-            let Some((packed, expires)) = written_states(connection, job)? else {
+            // Another report has brought it back already, and it may have changed since.
+            if lock(&known).lookup(job, &minion) != MinionLookup::NotHere {
+                return Ok(None);
+            }
+            let found = minion_states::find(connection, job, &minion)?;
+            let Some((Some(from), expires)) = found else {
                 return Ok(None);
             };
-            let record = record.as_ref();
-            let from =
-                states::find(&packed, &minion)?.map(|from| states::at(now, expires, from, record));
-            if !from.is_some_and(|from| may_become(from, to))
-                || returns::is_stored(connection, job, &minion)?
-            {
+            let from = states::at(now, expires, from, record.as_ref());
+            if !may_become(from, to) {
                 return Ok(None);
             }
-            let mut states = states::decode(&packed)?;
-            if let Some((_, state)) = states.iter_mut().find(|(id, _)| *id == minion) {
-                *state = to;
-            }
-            write_row(connection, job, &states)?;
-            returns::note_returned(connection, job, None, &mut states)?;
-            let is_cancelled = lookup::is_cancelled(connection, job)?;
-            for (_, state) in &mut states {
-                *state = match states::at(now, expires, *state, None) {
-                    MinionJobState::Expired if is_cancelled => MinionJobState::Cancelled,
-                    MinionJobState::Unconfirmed => MinionJobState::Offered,
-                    told => told,
-                };
-            }
-            Ok(Some((states, expires)))
+            minion_states::write(connection, job, &minion, to)?;
+            Ok(Some(expires))
         };
         let (open, partitions) = (Arc::clone(&self.open), Arc::clone(&self.partitions));
-        let settled = move |result: &Result<Option<(States, MasterTime)>, StoreError>| {
+        let settled = move |result: &Result<Option<MasterTime>, StoreError>| {
+            let Ok(Some(expires)) = result else {
+                return;
+            };
             let mut open = lock(&open);
-            match result {
-                // Another minion's late report has brought it back already, and may have changed since.
-                Ok(Some(_)) if open.has(job) => {
-                    open.set(job, &late, to, now);
-                }
-                Ok(Some((states, expires))) if partitions.has(start) => {
-                    open.insert(job, *expires, states.clone(), now);
-                    open.is_written_as_running(job);
-                }
-                _ => {}
+            if open.lookup(job, &late) != MinionLookup::NotHere {
+                // A command before this one in the same transaction has brought it back.
+                open.set(job, &late, to, now);
+            } else if to == MinionJobState::Running && partitions.holding(job) == Some(start) {
+                open.insert_late(job, *expires, &late, now);
             }
+            open.state_changed().notify_waiters();
         };
         match self
             .writer

@@ -81,7 +81,7 @@ impl Listener {
         if !self.may(principal, Verb::Minion(&request)) {
             return MinionReply::Refused(RefusedVerb::Malformed);
         }
-        let closed = |jids: &[&Jid]| self.handlers.minion.jobs.closed_among(jids);
+        let closed = |jids: &[&Jid]| self.handlers.minion.jobs.closed_among(id, jids);
         let cost = Cost::of_minion(&request, plain.len(), closed);
         if let Err(delay) = self.draw(session, id, &cost) {
             return MinionReply::busy(delay);

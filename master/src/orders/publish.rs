@@ -167,7 +167,8 @@ impl PublishOrder {
             batch,
             ..
         } = new;
-        self.show_withdrawn(&job.job.jid, ordered.resolved, &mut minions);
+        self.show_withdrawn(&job.job.jid, ordered.resolved, &mut minions)
+            .await;
         let published = Published {
             jid: Some(job.job.jid.clone()),
             expires: job.job.expires,
@@ -356,13 +357,20 @@ impl PublishOrder {
     }
 
     /// Shows which minions lost the job because their keys went while it was published.
-    fn show_withdrawn(
+    async fn show_withdrawn(
         &self,
         jid: &Jid,
         resolved: MasterTime,
         minions: &mut [(MinionId, MinionJobState)],
     ) {
-        let withdrawn = self.jobs.withdrawn_late(jid, resolved);
+        let withdrawn = match self.jobs.withdrawn_late(jid, resolved).await {
+            Ok(withdrawn) => withdrawn,
+            Err(error) => {
+                // The job is published, and a later look at its states tells.
+                tracing::warn!("job {jid}: whether keys have gone cannot be read: {error}");
+                return;
+            }
+        };
         for (id, state) in minions {
             if withdrawn.contains(id) && may_become(*state, MinionJobState::Withdrawn) {
                 *state = MinionJobState::Withdrawn;

@@ -14,6 +14,10 @@ use crate::sessions::{Session, Sessions};
 /// The shortest time between two rotations of the group key that two machines of one id cause.
 const ROTATIONS: Duration = Duration::from_secs(10);
 
+/// The number of events about jobs that wait for minions which are gone, from which they are fired and not gathered any
+/// more.
+const GONE_TOGETHER: usize = 1_024;
+
 /// Reports the presence of minions.
 #[derive(Debug, Clone)]
 pub struct PresenceReporter {
@@ -34,11 +38,15 @@ impl PresenceReporter {
         }
         tracing::info!("{} minions are gone: {}", ids.len(), first_names(ids));
         self.events.presence_change(&[], ids).await;
+        let mut gone = Vec::new();
         for id in ids {
-            for jid in self.jobs.waiting_for(id) {
-                self.events.job_gone(&jid, id).await;
+            let waiting = self.jobs.waiting_for(id).into_iter();
+            gone.extend(waiting.map(|jid| (jid, id.clone())));
+            if gone.len() >= GONE_TOGETHER {
+                self.events.jobs_gone(&std::mem::take(&mut gone)).await;
             }
         }
+        self.events.jobs_gone(&gone).await;
     }
 
     /// Reports that these minions have come.

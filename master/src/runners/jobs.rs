@@ -40,8 +40,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &PRINT_JOB,
 ];
 
-/// Returns the jobs that minions run now, by jid, with the minions that run them (`Running`) and those that have returned
-/// (`Returned`).
+/// Returns the jobs that minions run now, by jid, with the minions that run them (`Running`).
 ///
 /// pids
 ///     By default the minions that run jobs and are present are asked for the process id of each job: that of its command,
@@ -87,8 +86,6 @@ async fn active(run: &Run, #[default(true)] pids: bool) -> Result<Packed> {
             "Running".to_owned(),
             Packed::pack(&Value::List(running.collect())),
         ));
-        let returned = Value::texts(active.returned.iter().map(MinionId::as_str));
-        entries.push(("Returned".to_owned(), Packed::pack(&returned)));
         jobs.push((active.jid.to_string(), Packed::map(entries)));
     }
     Ok(Packed::map(jobs))

@@ -1,10 +1,12 @@
 //! Presence: the minions that are present, their sessions, and the leases that they were granted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    Lease, MasterTime, MinionId, MustClaim, PeerVersion, ProtocolVersions, SOFTWARE, StartId,
+    CLAIMS_NAMED, Lease, MasterTime, MinionId, MustClaim, PeerVersion, ProtocolVersions, SOFTWARE,
+    StartId,
 };
 use saline_protocol::transport::{Clock, Instant};
 
@@ -292,14 +294,20 @@ impl Sessions {
             .ended_leases
             .iter()
             .filter(|(_, until)| **until >= created);
-        let mut named: Vec<MinionId> = ended.map(|(id, _)| id.clone()).collect();
-        for id in not_offered {
-            let leased = |entry: &Entry| entry.lease.until >= created;
-            if table.of_minion(id).is_some_and(leased) && !named.contains(id) {
-                named.push(id.clone());
+        let ended = ended.map(|(id, _)| id.clone());
+        let leased = |id: &&MinionId| {
+            let entry = table.of_minion(id);
+            entry.is_some_and(|entry| entry.lease.until >= created)
+        };
+        let mut named = BTreeSet::new();
+        for id in ended.chain(not_offered.filter(leased).cloned()) {
+            named.insert(id);
+            // More are not named: then everybody claims.
+            if named.len() > CLAIMS_NAMED {
+                break;
             }
         }
-        MustClaim::of(named)
+        MustClaim::of(named.into_iter().collect())
     }
 
     /// Returns the minions whose leases began at this time or later.

@@ -197,7 +197,7 @@ impl MinionVerbs {
             tracing::info!("job {jid}: minion {id}: {}", state.name());
             match state {
                 MinionJobState::Running => self.events.job_started(&jid, id).await,
-                MinionJobState::Expired => self.events.job_expired(&jid, id).await,
+                MinionJobState::Expired => self.events.jobs_expired(&[(jid, id.clone())]).await,
                 state => self.events.job_state(&jid, id, state).await,
             }
         }

@@ -51,8 +51,8 @@ pub(crate) const JOBS: Contents = Contents {
 ///
 /// A jid is stored as the microseconds that it writes out, so it is the row's number. A return's number
 /// of receipt is its row's number: rows are only ever appended, and no return has an index of its
-/// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
-/// when a state that no return tells has changed; `running` counts the minions that run in it. `batch` is how a
+/// own beside `returns_of`. The states of a job's minions at its publication are one value; `state_changes` has those that
+/// have changed since, unless a return tells, and `running_minions` finds the minions that run a job. `batch` is how a
 /// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
 /// stored in their order. `parts` is the number of the first part of a payload that
 /// came in parts; until all are here, a row of `transfers` has that number. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
@@ -63,7 +63,6 @@ const PARTITION: &str = "
         jid        INTEGER NOT NULL PRIMARY KEY,
         created    INTEGER NOT NULL,
         expires    INTEGER NOT NULL,
-        running    INTEGER NOT NULL,
         request_id BLOB    NOT NULL,
         signature  BLOB    NOT NULL,
         fun        TEXT    NOT NULL,
@@ -81,7 +80,13 @@ const PARTITION: &str = "
     );
     CREATE INDEX jobs_receipt ON jobs (receipt);
     CREATE INDEX jobs_expires ON jobs (expires);
-    CREATE INDEX jobs_running ON jobs (jid) WHERE running > 0;
+    CREATE TABLE state_changes (
+        jid    INTEGER NOT NULL,
+        minion TEXT    NOT NULL,
+        state  INTEGER NOT NULL,
+        PRIMARY KEY (jid, minion)
+    ) WITHOUT ROWID;
+    CREATE INDEX running_minions ON state_changes (jid) WHERE state = 3;
     CREATE TABLE returns (
         receipt INTEGER NOT NULL PRIMARY KEY,
         jid     INTEGER NOT NULL,

@@ -1,39 +1,43 @@
-//! The jobs that are under way, in memory: which minion is in which state, and what each minion may
-//! still begin. A state machine without a disk: [`JobStore`](crate::jobs::JobStore) feeds it what was
-//! committed, and writes what it says has changed.
+//! The minions that may begin a job or run it, in memory: what each minion may still begin, and what has to be written. A
+//! state machine without a disk: [`JobStore`](crate::jobs::JobStore) feeds it what was committed, and writes what it
+//! says has changed.
 //!
-//! A job is here from its publication until no minion may begin it and none runs it, and for a while
-//! longer when minions have not acknowledged its expiry. Returns, expiries by the clock and the expiry acks
-//! of minions are not written as states; every other change is, and its job is *changed* until then.
+//! A minion is here in a job from the job's publication until its state is final and the store has it, or until only the
+//! disk and the minion's expiry ack are left to tell its state. A job is here as long as any of its minions is. Returns, expiries by
+//! the clock and the expiry acks of minions are not written as states; every other change is, and is *unwritten* until
+//! then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
+use saline_messages::{Jid, MAX_RUNNING, MasterTime, MinionId, MinionJobState};
 use tokio::sync::Notify;
 
 mod batches;
 mod endings;
+mod unwritten;
 
 use super::states::{States, may_become};
 use crate::jobs::jid;
 use crate::jobs::memory::batch_progress::BatchReport;
 
 pub(crate) use batches::Recovered;
+pub(crate) use unwritten::UnwrittenState;
 
 use batches::OpenBatch;
+use unwritten::Unwritten;
 
-/// How long a job stays here after its expiry though minions have not acknowledged it, in
-/// milliseconds. Later the disk and their expiry acks tell the same.
+/// How long an offer stays here after its expiry though its minion has not acknowledged it, in
+/// milliseconds. Later the disk and the minion's expiry ack tell the same.
 const ACK_AWAITED: MasterTime = 120_000;
 
-/// The jobs that are under way. A job is named by its jid in microseconds since 1970.
-#[derive(Debug, Default)]
+/// The minions that may begin jobs or run them. A job is named by its jid in microseconds since 1970.
+#[derive(Debug)]
 pub(crate) struct OpenJobs {
     jobs: BTreeMap<i64, OpenJob>,
     /// The jobs in which each minion's state is not final.
-    open: HashMap<MinionId, BTreeSet<i64>>,
+    open: HashMap<MinionId, JobsOfMinion>,
     /// The jobs that a minion may still begin or has not acknowledged the expiry of, by the time at which that
     /// is looked at.
     expiries: BTreeSet<(MasterTime, i64)>,
@@ -41,8 +45,12 @@ pub(crate) struct OpenJobs {
     cancelled: BTreeSet<i64>,
     /// The jobs with a state that is not written.
     changed: BTreeSet<i64>,
-    /// The number of all minions of all jobs.
+    /// The number of the minions of all jobs whose state is not final.
     offers: usize,
+    /// The largest number of jobs that a minion runs at a time.
+    most_running: usize,
+    /// What a minion ran that was given up because it runs too much, until it is reported.
+    given_up: Vec<(Jid, MinionId)>,
     /// The minions whose offers were withdrawn lately, and when.
     withdrawals: VecDeque<(MasterTime, MinionId)>,
     /// The jobs that are batches under way.
@@ -62,8 +70,14 @@ pub struct ActiveJob {
     pub jid: Jid,
     /// The minions that run it.
     pub running: Vec<MinionId>,
-    /// The minions whose return is stored.
-    pub returned: Vec<MinionId>,
+}
+
+/// The jobs in which a minion's state is not final.
+#[derive(Debug, Default)]
+struct JobsOfMinion {
+    all: BTreeSet<i64>,
+    /// Those that it runs.
+    running: BTreeSet<i64>,
 }
 
 #[derive(Debug)]
@@ -71,34 +85,29 @@ struct OpenJob {
     expires: MasterTime,
     /// When it is looked at again, if it is among the `expiries`.
     looked_at: Option<MasterTime>,
-    states: States,
-    /// The number of minions whose state is not final.
-    open: usize,
+    /// The minions whose state is not final.
+    minions: BTreeMap<MinionId, OpenMinion>,
+    /// The states that have to be written, final ones too.
+    unwritten: Unwritten,
     /// When the job was published, or last reported as running.
     heard: MasterTime,
-    /// The number of changes that have to be written.
-    changes: u64,
-    /// Whether the store has it among the jobs that a start reads, since a minion ran it.
-    is_written_as_running: bool,
     /// The slots of the batch, if the job is a batch under way.
     batch: Option<Box<OpenBatch>>,
 }
 
-/// The states of a job, to be written.
-#[derive(Debug, Clone)]
-pub(crate) struct ChangedJob {
-    pub(crate) job: i64,
-    pub(crate) states: States,
-    changes: u64,
+/// A minion whose state is not final.
+#[derive(Debug, Clone, Copy)]
+struct OpenMinion {
+    state: MinionJobState,
+    /// Whether the store has it among those that run the job, which a start reads.
+    is_written_as_running: bool,
 }
 
 /// The result of looking up one minion in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MinionLookup {
-    /// The job is not here: it is over, or there is none.
-    JobNotHere,
-    /// The job was not published to the minion.
-    NotExpected,
+    /// The minion's state is final and written, or the job was not published to it, or there is none: the disk tells.
+    NotHere,
     /// The minion's state.
     State(MinionJobState),
 }
@@ -108,46 +117,78 @@ pub(crate) enum MinionLookup {
 pub(crate) struct Expiries {
     /// The offers that have expired.
     pub(crate) expired: Vec<(Jid, MinionId)>,
-    /// The minions that have not acknowledged the expiry of a job that is not held here any more.
+    /// The minions that have not acknowledged the expiry of a job in which they are not held here any more.
     pub(crate) unacked: Vec<MinionId>,
 }
 
+impl Default for OpenJobs {
+    fn default() -> Self {
+        Self::new(MAX_RUNNING)
+    }
+}
+
 impl OpenJob {
-    /// Returns the place of a minion in the states.
-    fn index(&self, minion: &MinionId) -> Option<usize> {
-        self.states.binary_search_by(|(id, _)| id.cmp(minion)).ok()
+    fn new(expires: MasterTime, heard: MasterTime) -> Self {
+        Self {
+            expires,
+            looked_at: None,
+            minions: BTreeMap::new(),
+            unwritten: Unwritten::default(),
+            heard,
+            batch: None,
+        }
     }
 
+    /// Returns the state of a minion that is here.
     fn find(&self, minion: &MinionId) -> Option<MinionJobState> {
-        self.index(minion).map(|at| self.states[at].1)
+        match self.minions.get(minion) {
+            Some(open) => Some(open.state),
+            None => self.unwritten.get(minion),
+        }
     }
 
     /// Whether the minion may begin the job, or claim it.
     fn may_begin(&self, minion: &MinionId) -> bool {
-        let Some(at) = self.index(minion) else {
-            return false;
-        };
-        may_begin(self.states[at].1)
+        self.find(minion).is_some_and(may_begin)
             && self
                 .batch
                 .as_ref()
-                .is_none_or(|batch| batch.slots.may_claim(at))
+                .is_none_or(|batch| batch.may_claim(minion))
     }
 
-    /// Returns the minions whose state is one of these.
+    /// Returns the minions whose state is one of these, none of which is final.
     fn minions_in(&self, which: impl Fn(MinionJobState) -> bool) -> Vec<MinionId> {
-        let there = self.states.iter().filter(|(_, state)| which(*state));
+        let there = self.minions.iter().filter(|(_, open)| which(open.state));
         there.map(|(minion, _)| minion.clone()).collect()
     }
 
-    fn any(&self, which: MinionJobState) -> bool {
-        self.states.iter().any(|(_, state)| *state == which)
+    fn is_over(&self) -> bool {
+        self.minions.is_empty() && self.unwritten.is_empty()
     }
 }
 
 impl OpenJobs {
+    /// Creates an empty table for minions that run at most `most_running` jobs at a time.
+    pub(crate) fn new(most_running: usize) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            open: HashMap::new(),
+            expiries: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            offers: 0,
+            most_running,
+            given_up: Vec::new(),
+            withdrawals: VecDeque::new(),
+            batches: BTreeSet::new(),
+            ended_batches: Vec::new(),
+            batch_changed: Arc::default(),
+            state_changed: Arc::default(),
+        }
+    }
+
     /// Adds a committed job that was published or heard of at `heard`, unless nobody may begin or runs
-    /// it. The minions must be in the order of their ids.
+    /// it.
     pub(crate) fn insert(
         &mut self,
         job: i64,
@@ -155,34 +196,70 @@ impl OpenJobs {
         states: States,
         heard: MasterTime,
     ) {
-        // Usually there is none: a job that is over comes back when it is heard late that it runs.
         self.remove(job);
-        let open = states.iter().filter(|(_, state)| !state.is_final()).count();
-        if open == 0 {
+        let mut opened = OpenJob::new(expires, heard);
+        let open = states.into_iter().filter(|(_, state)| !state.is_final());
+        let open = open.map(|(minion, state)| {
+            let open = OpenMinion {
+                state,
+                is_written_as_running: false,
+            };
+            (minion, open)
+        });
+        opened.minions = open.collect();
+        if opened.is_over() {
             return;
         }
-        let mut unbegun = false;
-        for (minion, state) in &states {
-            unbegun |= may_begin(*state);
-            if !state.is_final() {
-                self.add_open(minion, job);
-            }
-        }
-        if unbegun {
+        self.offers += opened.minions.len();
+        if opened.minions.values().any(|open| may_begin(open.state)) {
             self.expiries.insert((expires, job));
+            opened.looked_at = Some(expires);
         }
-        self.offers += states.len();
-        let opened = OpenJob {
-            expires,
-            looked_at: unbegun.then_some(expires),
-            states,
-            open,
-            heard,
-            changes: 0,
-            is_written_as_running: false,
-            batch: None,
-        };
+        for (minion, open) in &opened.minions {
+            note_open(&mut self.open, minion, job, Some(open.state));
+        }
         self.jobs.insert(job, opened);
+    }
+
+    /// Notes that the store has what a start has read: that these minions run the job.
+    pub(crate) fn are_written_as_running(&mut self, job: i64) {
+        for open in self
+            .jobs
+            .get_mut(&job)
+            .into_iter()
+            .flat_map(|job| job.minions.values_mut())
+        {
+            open.is_written_as_running = open.state == MinionJobState::Running;
+        }
+    }
+
+    /// Adds a minion of which it was heard late that it runs a job, as the store has it by now.
+    pub(crate) fn insert_late(
+        &mut self,
+        job: i64,
+        expires: MasterTime,
+        minion: &MinionId,
+        now: MasterTime,
+    ) {
+        let opened = self.jobs.entry(job);
+        let opened = opened.or_insert_with(|| OpenJob::new(expires, now));
+        opened.heard = opened.heard.max(now);
+        if opened.find(minion).is_some() {
+            return;
+        }
+        let open = OpenMinion {
+            state: MinionJobState::Running,
+            is_written_as_running: true,
+        };
+        opened.minions.insert(minion.clone(), open);
+        self.offers += 1;
+        note_open(&mut self.open, minion, job, Some(open.state));
+        if let Some(batch) = &mut opened.batch {
+            batch.changed(minion, open.state, false, now);
+            self.batch_changed.notify_one();
+        }
+        self.state_changed.notify_waiters();
+        self.give_up_oldest(minion, now);
     }
 
     /// Returns what is notified when a step of the batches may come to something.
@@ -202,7 +279,6 @@ impl OpenJobs {
             (!running.is_empty()).then(|| ActiveJob {
                 jid: jid::from_micros(*number),
                 running,
-                returned: job.minions_in(|state| state == MinionJobState::Returned),
             })
         };
         self.jobs.iter().filter_map(running).collect()
@@ -210,12 +286,27 @@ impl OpenJobs {
 
     /// Returns the number of jobs in which a minion's state is not final.
     pub(crate) fn under_way(&self) -> usize {
-        self.jobs.values().filter(|job| job.open > 0).count()
+        let open = self.jobs.values().filter(|job| !job.minions.is_empty());
+        open.count()
     }
 
-    /// Returns the number of all minions of all jobs that are here.
+    /// Returns the number of the minions of all jobs whose state is not final.
     pub(crate) fn offers(&self) -> usize {
         self.offers
+    }
+
+    /// Returns the `most` minions that have the most jobs in a state that is not final, with the numbers of these jobs.
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(MinionId, usize)> {
+        let mut counts: Vec<(usize, &MinionId)> = self
+            .open
+            .iter()
+            .map(|(minion, jobs)| (jobs.all.len(), minion))
+            .collect();
+        counts.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        let first = counts.into_iter().take(most);
+        first
+            .map(|(count, minion)| (minion.clone(), count))
+            .collect()
     }
 
     /// Returns the minions that have a job here in a state that is not final.
@@ -230,16 +321,7 @@ impl OpenJobs {
 
     /// Returns how many of `wanted` further jobs the minion may run, if it may run `most` at a time.
     pub(crate) fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
-        let open = self.open.get(minion);
-        if open.map_or(0, BTreeSet::len) + wanted <= most {
-            return wanted;
-        }
-        // Only of a minion with very many jobs are they counted.
-        let is_running = |job: &&i64| {
-            let job = self.jobs.get(job);
-            job.and_then(|job| job.find(minion)) == Some(MinionJobState::Running)
-        };
-        let running = open.map_or(0, |open| open.iter().filter(is_running).count());
+        let running = self.open.get(minion).map_or(0, |jobs| jobs.running.len());
         wanted.min(most.saturating_sub(running))
     }
 
@@ -250,17 +332,34 @@ impl OpenJobs {
 
     /// Returns what is known of the minion in the job.
     pub(crate) fn lookup(&self, job: i64, minion: &MinionId) -> MinionLookup {
-        match self.jobs.get(&job).map(|job| job.find(minion)) {
-            None => MinionLookup::JobNotHere,
-            Some(None) => MinionLookup::NotExpected,
-            Some(Some(state)) => MinionLookup::State(state),
-        }
+        let found = self.jobs.get(&job).and_then(|job| job.find(minion));
+        found.map_or(MinionLookup::NotHere, MinionLookup::State)
     }
 
-    /// Returns the states of the job's minions, and the time until which they may begin; none when the
-    /// job is not here.
-    pub(crate) fn states(&self, job: i64) -> Option<(&States, MasterTime)> {
-        self.jobs.get(&job).map(|job| (&job.states, job.expires))
+    /// Returns the time until which minions may begin a job that is here.
+    pub(crate) fn expires(&self, job: i64) -> Option<MasterTime> {
+        self.jobs.get(&job).map(|job| job.expires)
+    }
+
+    /// Returns the states of the minions after `after` that are here in a job, at most `most`, by id.
+    pub(crate) fn states_here(&self, job: i64, after: Option<&MinionId>, most: usize) -> States {
+        let Some(opened) = self.jobs.get(&job) else {
+            return States::new();
+        };
+        let later = |minion: &MinionId| after.is_none_or(|after| minion > after);
+        let open = opened.minions.iter();
+        let open = open.map(|(minion, open)| (minion.clone(), open.state));
+        let open = open.filter(|(minion, _)| later(minion)).take(most);
+        let mut here: BTreeMap<_, _> = open.collect();
+        for (minion, state) in opened
+            .unwritten
+            .iter()
+            .filter(|(minion, _)| later(minion))
+            .take(most)
+        {
+            here.entry(minion.clone()).or_insert(state);
+        }
+        here.into_iter().take(most).collect()
     }
 
     /// Changes the state of a minion if the change is [allowed](may_become). Returns whether it was.
@@ -307,36 +406,67 @@ impl OpenJobs {
         if to == MinionJobState::Running {
             opened.heard = opened.heard.max(now);
         }
-        let Some(at) = opened.index(minion) else {
+        let Some(from) = opened.find(minion) else {
             return false;
         };
-        let from = opened.states[at].1;
         if !may_become(from, to) {
             return false;
         }
-        opened.states[at].1 = to;
         self.state_changed.notify_waiters();
         if let Some(batch) = &mut opened.batch {
-            batch.slots.changed(at, to, failed, now);
+            batch.changed(minion, to, failed, now);
             self.batch_changed.notify_one();
         }
-        if is_written {
-            opened.changes += 1;
+        let before = opened.minions.get(minion).copied();
+        let is_written_as_running = before.is_some_and(|open| open.is_written_as_running);
+        // What is to be written already must not be written over what is true now. A start must not read that a
+        // minion runs a job which has returned.
+        if is_written
+            || opened.unwritten.get(minion).is_some()
+            || (to == MinionJobState::Returned && is_written_as_running)
+        {
+            opened.unwritten.insert(minion, to);
             self.changed.insert(job);
         }
-        match (from.is_final(), to.is_final()) {
-            (false, true) => {
-                opened.open -= 1;
-                self.remove_open(minion, job);
+        match to.is_final() {
+            true => {
+                opened.minions.remove(minion);
+                self.offers -= usize::from(before.is_some());
             }
-            (true, false) => {
-                opened.open += 1;
-                self.add_open(minion, job);
+            false => {
+                let open = OpenMinion {
+                    state: to,
+                    is_written_as_running,
+                };
+                opened.minions.insert(minion.clone(), open);
+                self.offers += usize::from(before.is_none());
             }
-            _ => {}
+        }
+        note_open(&mut self.open, minion, job, (!to.is_final()).then_some(to));
+        if to == MinionJobState::Running {
+            self.give_up_oldest(minion, now);
         }
         self.leave_if_over(job);
         true
+    }
+
+    /// Gives the oldest job up that a minion runs, if it runs too many: nobody asks it for that one any more.
+    fn give_up_oldest(&mut self, minion: &MinionId, now: MasterTime) {
+        let running = self.open.get(minion).map(|jobs| &jobs.running);
+        let Some(running) = running.filter(|running| running.len() > self.most_running) else {
+            return;
+        };
+        let Some(oldest) = running.first().copied() else {
+            return;
+        };
+        self.change(oldest, minion, MinionJobState::LostTrack, now, true);
+        self.given_up
+            .push((jid::from_micros(oldest), minion.clone()));
+    }
+
+    /// Takes what minions ran that was given up because they run too much.
+    pub(crate) fn take_given_up(&mut self) -> Vec<(Jid, MinionId)> {
+        std::mem::take(&mut self.given_up)
     }
 
     /// Returns the first jobs after `after` that the minion may still begin at `now`, the oldest first.
@@ -398,7 +528,7 @@ impl OpenJobs {
         let open = self.open.get(minion);
         let later = open
             .into_iter()
-            .flat_map(move |jobs| jobs.range(after.saturating_add(1)..));
+            .flat_map(move |jobs| jobs.all.range(after.saturating_add(1)..));
         let minion = minion.clone();
         later.filter_map(move |number| {
             let job = self.jobs.get(number)?;
@@ -411,49 +541,14 @@ impl OpenJobs {
         self.cancelled.contains(&job)
     }
 
-    /// Whether the job has a state that is not written.
-    pub(crate) fn is_changed(&self, job: i64) -> bool {
-        self.changed.contains(&job)
-    }
-
-    /// Notes that the store has the job among those that a start reads.
-    pub(crate) fn is_written_as_running(&mut self, job: i64) {
-        if let Some(opened) = self.jobs.get_mut(&job) {
-            opened.is_written_as_running = true;
-        }
-    }
-
-    /// Returns at most `most` jobs after `after` with a state that is not written.
-    pub(crate) fn changed(&self, after: i64, most: usize) -> Vec<ChangedJob> {
-        let jobs = self.changed.range(after.saturating_add(1)..).take(most);
-        jobs.filter_map(|job| {
-            let opened = self.jobs.get(job)?;
-            Some(ChangedJob {
-                job: *job,
-                states: opened.states.clone(),
-                changes: opened.changes,
-            })
-        })
-        .collect()
-    }
-
-    /// Notes that these states of a job are written.
-    pub(crate) fn written(&mut self, written: &ChangedJob) {
-        let Some(opened) = self.jobs.get_mut(&written.job) else {
-            return;
-        };
-        let runs = |(_, state): &(MinionId, MinionJobState)| *state == MinionJobState::Running;
-        opened.is_written_as_running = written.states.iter().any(runs);
-        if opened.changes == written.changes {
-            self.changed.remove(&written.job);
-            self.leave_if_over(written.job);
-        }
-    }
-
-    /// Whether a job in the range may still begin at `now`, or was heard of since `since`.
+    /// Whether a job in the range may still begin at `now`, or was reported as running since `since`.
     pub(crate) fn any_alive(&self, range: Range<i64>, now: MasterTime, since: MasterTime) -> bool {
+        let runs = |job: &OpenJob| {
+            let mut minions = job.minions.values();
+            job.heard >= since && minions.any(|open| open.state == MinionJobState::Running)
+        };
         let mut jobs = self.jobs.range(range);
-        jobs.any(|(_, job)| job.expires > now || (job.heard >= since && job.open > 0))
+        jobs.any(|(_, job)| job.expires > now || runs(job))
     }
 
     /// Forgets the jobs in the range.
@@ -464,36 +559,8 @@ impl OpenJobs {
         }
     }
 
-    fn add_open(&mut self, minion: &MinionId, job: i64) {
-        match self.open.get_mut(minion) {
-            Some(jobs) => {
-                jobs.insert(job);
-            }
-            None => {
-                self.open.insert(minion.clone(), BTreeSet::from([job]));
-            }
-        }
-    }
-
-    fn remove_open(&mut self, minion: &MinionId, job: i64) {
-        if let Some(jobs) = self.open.get_mut(minion) {
-            jobs.remove(&job);
-            if jobs.is_empty() {
-                self.open.remove(minion);
-            }
-        }
-    }
-
     fn leave_if_over(&mut self, job: i64) {
-        let Some(opened) = self.jobs.get_mut(&job).filter(|job| job.open == 0) else {
-            return;
-        };
-        if std::mem::take(&mut opened.is_written_as_running) {
-            // Written once more, so that no later start reads it.
-            opened.changes += 1;
-            self.changed.insert(job);
-        }
-        if !self.changed.contains(&job) {
+        if self.jobs.get(&job).is_some_and(OpenJob::is_over) {
             self.remove(job);
         }
     }
@@ -502,20 +569,45 @@ impl OpenJobs {
         let Some(gone) = self.jobs.remove(&job) else {
             return;
         };
-        self.offers -= gone.states.len();
+        self.offers -= gone.minions.len();
         if let Some(at) = gone.looked_at {
             self.expiries.remove(&(at, job));
         }
         self.changed.remove(&job);
         self.cancelled.remove(&job);
-        if gone.open > 0 {
-            for (minion, state) in &gone.states {
-                if !state.is_final() {
-                    self.remove_open(minion, job);
-                }
-            }
+        for minion in gone.minions.keys() {
+            note_open(&mut self.open, minion, job, None);
         }
         self.batch_left(job, gone);
+    }
+}
+
+/// Notes the state of a minion in a job, if it is not final, for the jobs of that minion.
+fn note_open(
+    open: &mut HashMap<MinionId, JobsOfMinion>,
+    minion: &MinionId,
+    job: i64,
+    state: Option<MinionJobState>,
+) {
+    let Some(state) = state else {
+        if let Some(jobs) = open.get_mut(minion) {
+            jobs.all.remove(&job);
+            jobs.running.remove(&job);
+            if jobs.all.is_empty() {
+                open.remove(minion);
+            }
+        }
+        return;
+    };
+    if !open.contains_key(minion) {
+        open.insert(minion.clone(), JobsOfMinion::default());
+    }
+    if let Some(jobs) = open.get_mut(minion) {
+        jobs.all.insert(job);
+        match state {
+            MinionJobState::Running => jobs.running.insert(job),
+            _ => jobs.running.remove(&job),
+        };
     }
 }
 

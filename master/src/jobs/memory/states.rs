@@ -84,18 +84,7 @@ pub(crate) fn encode(states: &[(MinionId, MinionJobState)]) -> Vec<u8> {
 
 /// Reads the compact value.
 pub(crate) fn decode(bytes: &[u8]) -> Result<States, StoreError> {
-    let mut states = Vec::new();
-    for entry in Entries(bytes) {
-        let (id, number) = entry?;
-        let id = std::str::from_utf8(id).ok();
-        let id = id.and_then(|id| MinionId::parse(id).ok());
-        let id = id.ok_or_else(|| damaged("a minion's id"))?;
-        states.push((id, state(number)?));
-    }
-    if !states.is_sorted_by(|a, b| a.0 < b.0) {
-        return Err(damaged("minions in the order of their ids"));
-    }
-    Ok(states)
+    Ok(decode_page(bytes, None, usize::MAX)?.0)
 }
 
 /// Finds the state of one minion in the compact value.
@@ -107,6 +96,32 @@ pub(crate) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<MinionJobSt
         }
     }
     Ok(None)
+}
+
+/// Reads the entries of the compact value after `after`, at most `most`. Returns whether more follow, too.
+pub(crate) fn decode_page(
+    bytes: &[u8],
+    after: Option<&MinionId>,
+    most: usize,
+) -> Result<(States, bool), StoreError> {
+    let after = after.map(|after| after.as_str().as_bytes());
+    let mut page = States::new();
+    for entry in Entries(bytes) {
+        let (id, number) = entry?;
+        if after.is_some_and(|after| id <= after) {
+            continue;
+        }
+        if page.len() == most {
+            return Ok((page, true));
+        }
+        let id = std::str::from_utf8(id).ok();
+        let id = id.and_then(|id| MinionId::parse(id).ok());
+        page.push((id.ok_or_else(|| damaged("a minion's id"))?, state(number)?));
+    }
+    if !page.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(damaged("minions in the order of their ids"));
+    }
+    Ok((page, false))
 }
 
 /// Gives every minion in the compact value to which its job was not handed over the state `end`. Returns whether there
@@ -127,7 +142,8 @@ pub(crate) fn close_unoffered(bytes: &mut [u8], end: MinionJobState) -> bool {
     closed
 }
 
-fn state(number: u8) -> Result<MinionJobState, StoreError> {
+/// Returns the state with this number.
+pub(crate) fn state(number: u8) -> Result<MinionJobState, StoreError> {
     MinionJobState::from_number(number.into()).ok_or_else(|| damaged("a state of an offer"))
 }
 

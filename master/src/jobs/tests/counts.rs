@@ -59,7 +59,7 @@ async fn a_publication_and_a_return_are_one_statement_each() {
         ["BEGIN IMMEDIATE", "INSERT INTO returns", "COMMIT"]
     );
 
-    // Nothing is written when a minion begins, and what is written later is one statement a job.
+    // Nothing is written when a minion begins, and what is written later is one statement a minion.
     for name in &names[1..100] {
         let minion = id(name);
         let begun = store.set_state(&job.jid, &minion, MinionJobState::Running);
@@ -67,9 +67,24 @@ async fn a_publication_and_a_return_are_one_statement_each() {
     }
     assert_eq!(taken(&store).await, Vec::<String>::new());
     store.flush().await.unwrap();
+    let written = taken(&store).await;
+    let (first, last) = (written.first().unwrap(), written.last().unwrap());
+    assert_eq!(
+        (first.as_str(), last.as_str()),
+        ("BEGIN IMMEDIATE", "COMMIT")
+    );
+    let changes = &written[1..written.len() - 1];
+    assert!(changes.len() == 99 && changes.iter().all(|sql| sql == "INSERT INTO state_changes"));
+
+    // The return of one that began takes its change away.
+    answer(&store, "m0001", &job.jid, &Value::Null)
+        .await
+        .unwrap();
+    taken(&store).await;
+    store.flush().await.unwrap();
     assert_eq!(
         taken(&store).await,
-        ["BEGIN IMMEDIATE", "UPDATE jobs SET", "COMMIT"]
+        ["BEGIN IMMEDIATE", "DELETE FROM state_changes", "COMMIT"]
     );
 
     // Nor when a job expires, is looked up, or a minion comes back.

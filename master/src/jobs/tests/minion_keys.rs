@@ -88,7 +88,7 @@ async fn what_was_resolved_before_a_withdrawal_is_stored_as_withdrawn() {
         ..new(&late, &[("a", Queued), ("b", Queued)])
     };
     assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
-    let withdrawn = store.withdrawn_late(&late.jid, resolved);
+    let withdrawn = store.withdrawn_late(&late.jid, resolved).await.unwrap();
     assert_eq!(withdrawn.into_iter().collect::<Vec<_>>(), [id("a")]);
     let expected = [(id("a"), Withdrawn), (id("b"), Queued)];
     assert_eq!(states(&store, &late.jid).await, expected);
@@ -149,16 +149,11 @@ async fn a_start_is_not_overwritten_by_a_flush_that_began_before_it() {
     let store = place.open();
     let first = store.finish_reconciliation(&id("a"), &start(1)).await;
     first.unwrap();
-    // More jobs than a flush writes in one call.
-    let mut jobs = Vec::new();
-    for _ in 0..257 {
-        let job = job(&store);
-        publish(&store, &job, &[("a", Offered)]).await;
-        jobs.push(job);
-    }
-    for job in &jobs {
-        assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
-    }
+    // More states than a flush writes in one call.
+    let (many, last) = (job(&store), job(&store));
+    publish(&store, &last, &[("a", Offered)]).await;
+    run_by_many(&store, &many).await;
+    assert!(store.set_state(&last.jid, &id("a"), Running).await.unwrap());
     // Its record waits to be written, as it is now.
     assert!(store.note_key(&id("a"), OLD));
     assert!(!store.flush().await.unwrap(), "one is left");
@@ -169,6 +164,15 @@ async fn a_start_is_not_overwritten_by_a_flush_that_began_before_it() {
     let store = place.open();
     let record = store.minion_record(&id("a")).unwrap();
     assert_eq!(record.start, StartId([2; 16]));
+}
+
+/// Publishes a job that as many minions run as a flush writes in one call.
+async fn run_by_many(store: &JobStore, job: &Job) {
+    let names = names(crate::jobs::flush::FLUSHED);
+    publish(store, job, &offered(&names)).await;
+    for name in &names {
+        assert!(store.set_state(&job.jid, &id(name), Running).await.unwrap());
+    }
 }
 
 #[tokio::test]
@@ -212,16 +216,15 @@ async fn an_expiry_ack_that_comes_during_a_flush_waits_for_the_next_one() {
     let mut begun = job(&store);
     begun.expires = settled + 1;
     publish(&store, &begun, &[("a", Offered), ("b", Offered)]).await;
-    let mut jobs = vec![begun.clone()];
-    for _ in 0..256 {
-        let job = job(&store);
-        publish(&store, &job, &[("b", Offered)]).await;
-        jobs.push(job);
-    }
-    for job in &jobs {
-        assert!(store.set_state(&job.jid, &id("b"), Running).await.unwrap());
-    }
-    assert!(!store.flush().await.unwrap(), "the last job is left");
+    assert!(
+        store
+            .set_state(&begun.jid, &id("b"), Running)
+            .await
+            .unwrap()
+    );
+    let many = job(&store);
+    run_by_many(&store, &many).await;
+    assert!(!store.flush().await.unwrap(), "the last one is left");
     let ack = ExpiryAck {
         after: settled,
         until: u64::MAX,

@@ -14,6 +14,7 @@ mod received;
 mod reconcile;
 mod retention;
 mod returns;
+mod scale;
 mod search;
 mod secrets;
 mod set_back;

@@ -315,6 +315,20 @@ async fn when_too_many_must_claim_all_must() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_a_switch_dies_no_more_leases_are_looked_at_than_decide() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let ids: Vec<_> = (0..200).map(|number| id(&format!("m{number}"))).collect();
+    for (number, id) in (1..).zip(&ids) {
+        let session = add(&sessions, number, id.as_str(), SessionState::Accepted);
+        seat(&sessions, &session, 1);
+        sessions.grant_lease(&session, 1_000);
+    }
+    let mut looked_at = 0;
+    let claims = sessions.claims(2_000, ids.iter().inspect(|_| looked_at += 1));
+    assert_eq!((claims, looked_at), (MustClaim::EverybodyOnTopic, 65));
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_machines_of_one_id_are_reported_once_a_minute_and_known_for_a_while() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let note = |old: &str, new: &str| sessions.note_duplicate(&id("m1"), [old.into(), new.into()]);

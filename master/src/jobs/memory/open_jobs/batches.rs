@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
-use super::{OpenJob, OpenJobs};
+use super::{OpenJob, OpenJobs, States};
 use crate::jobs::jid;
 use crate::jobs::memory::batch_progress::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
@@ -12,6 +12,8 @@ use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 /// A batch that is under way.
 #[derive(Debug)]
 pub(super) struct OpenBatch {
+    /// The minions of the batch, by id. Their places are those of the slots' members.
+    ids: Vec<MinionId>,
     pub(super) slots: BatchSlots,
     /// Whether the store had it when the master was started.
     is_recovered: bool,
@@ -27,10 +29,12 @@ pub(crate) struct Recovered {
 }
 
 impl OpenJobs {
-    /// Makes a job that was just inserted a batch. Everybody who is away gets `grace` milliseconds to come back.
+    /// Makes a job that was just inserted with these states a batch. Everybody who is away gets `grace` milliseconds to come
+    /// back. The minions must be in the order of their ids.
     pub(crate) fn insert_batch(
         &mut self,
         job: i64,
+        states: States,
         batch: Batch,
         grace: MasterTime,
         recovered: Option<(Recovered, MasterTime)>,
@@ -38,8 +42,8 @@ impl OpenJobs {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return;
         };
-        let states = opened.states.iter().map(|(_, state)| *state);
-        let mut slots = BatchSlots::new(batch, grace, states);
+        let (ids, states): (Vec<_>, Vec<_>) = states.into_iter().unzip();
+        let mut slots = BatchSlots::new(batch, grace, states.into_iter());
         if let Some((recovered, now)) = recovered {
             slots.recover(now);
             if recovered.has_failed && batch.failhard {
@@ -47,6 +51,7 @@ impl OpenJobs {
             }
         }
         opened.batch = Some(Box::new(OpenBatch {
+            ids,
             slots,
             is_recovered: recovered.is_some(),
             told: None,
@@ -77,9 +82,8 @@ impl OpenJobs {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return false;
         };
-        let at = opened.index(minion);
-        if let (Some(batch), Some(at)) = (&mut opened.batch, at) {
-            let granted = batch.slots.claim(at, now);
+        if let Some(batch) = &mut opened.batch {
+            let granted = batch.claim(minion, now);
             self.batch_changed.notify_one();
             if !granted {
                 return false;
@@ -112,24 +116,24 @@ impl OpenJobs {
         step: &mut BatchStep,
     ) {
         let Some(OpenJob {
-            states,
-            batch: Some(batch),
-            ..
+            batch: Some(batch), ..
         }) = self.jobs.get_mut(&job)
         else {
             self.batches.remove(&job);
             return;
         };
         if let Some(present) = present {
-            let is_present = |at: usize| states.get(at).is_some_and(|(id, _)| present.contains(id));
-            batch.slots.look(now, is_present);
+            let OpenBatch { ids, slots, .. } = &mut **batch;
+            slots.look(now, |at: usize| {
+                ids.get(at).is_some_and(|id| present.contains(id))
+            });
         }
         if batch.told.is_none() {
             let event = match batch.is_recovered {
                 true => BatchEvent::Recover,
                 false => BatchEvent::New,
             };
-            step.reports.push(batch.report(job, event, states));
+            step.reports.push(batch.report(job, event));
             batch.told = Some((batch.slots.counts(), false));
         }
         let away = match batch.slots.batch().queues {
@@ -148,7 +152,7 @@ impl OpenJobs {
         let behind = behind.into_iter().map(|at| (at, away));
         let settled: Vec<(MinionId, MinionJobState)> = settled
             .chain(behind)
-            .filter_map(|(at, to)| Some((states.get(at)?.0.clone(), to)))
+            .filter_map(|(at, to)| Some((batch.ids.get(at)?.clone(), to)))
             .collect();
         for (minion, to) in settled {
             if self.change(job, &minion, to, now, true) {
@@ -163,23 +167,20 @@ impl OpenJobs {
         }
         // The batch was removed if no minion is left.
         let Some(OpenJob {
-            states,
-            batch: Some(batch),
-            ..
+            batch: Some(batch), ..
         }) = self.jobs.get_mut(&job)
         else {
             return;
         };
         let turns = batch.slots.advance(now);
         if !turns.is_empty() {
-            let ids = turns.iter().filter_map(|at| states.get(*at));
-            let ids = ids.map(|(id, _)| id.clone()).collect();
-            step.turns.push((jid::from_micros(job), ids));
+            let ids = turns.iter().filter_map(|at| batch.ids.get(*at));
+            step.turns
+                .push((jid::from_micros(job), ids.cloned().collect()));
         }
-        batch.tell(job, states, &mut step.reports);
+        batch.tell(job, &mut step.reports);
         if batch.slots.is_complete() {
-            step.reports
-                .push(batch.report(job, BatchEvent::Complete, states));
+            step.reports.push(batch.report(job, BatchEvent::Complete));
             if let Some(opened) = self.jobs.get_mut(&job) {
                 opened.batch = None;
             }
@@ -195,8 +196,8 @@ impl OpenJobs {
     /// Notes the end of a batch whose job leaves.
     pub(super) fn batch_left(&mut self, job: i64, mut gone: OpenJob) {
         if let Some(mut batch) = gone.batch.take() {
-            batch.tell(job, &gone.states, &mut self.ended_batches);
-            let report = batch.report(job, BatchEvent::Complete, &gone.states);
+            batch.tell(job, &mut self.ended_batches);
+            let report = batch.report(job, BatchEvent::Complete);
             self.ended_batches.push(report);
             self.batches.remove(&job);
             self.batch_changed.notify_one();
@@ -219,6 +220,36 @@ impl OpenJobs {
 }
 
 impl OpenBatch {
+    /// Returns the place of a minion in the slots.
+    fn place(&self, minion: &MinionId) -> Option<usize> {
+        self.ids.binary_search(minion).ok()
+    }
+
+    /// Whether the job may be handed to the minion, which then claims it.
+    pub(super) fn may_claim(&self, minion: &MinionId) -> bool {
+        self.place(minion)
+            .is_some_and(|at| self.slots.may_claim(at))
+    }
+
+    /// Takes the claim of a minion that has not begun. Returns whether it is granted.
+    fn claim(&mut self, minion: &MinionId, now: MasterTime) -> bool {
+        let place = self.place(minion);
+        place.is_some_and(|at| self.slots.claim(at, now))
+    }
+
+    /// Takes a change of a minion's state. `failed` says that its return is one of a failure.
+    pub(super) fn changed(
+        &mut self,
+        minion: &MinionId,
+        to: MinionJobState,
+        failed: bool,
+        now: MasterTime,
+    ) {
+        if let Some(at) = self.place(minion) {
+            self.slots.changed(at, to, failed, now);
+        }
+    }
+
     fn progress(&self, job: i64) -> BatchProgress {
         let counts = self.slots.counts();
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -233,27 +264,17 @@ impl OpenBatch {
         }
     }
 
-    fn report(
-        &self,
-        job: i64,
-        event: BatchEvent,
-        states: &[(MinionId, MinionJobState)],
-    ) -> BatchReport {
+    fn report(&self, job: i64, event: BatchEvent) -> BatchReport {
         let failed = self.slots.stopped().and_then(|(_, failed)| failed);
         BatchReport {
             event,
             progress: self.progress(job),
-            failed: failed.and_then(|at| Some(states.get(at)?.0.clone())),
+            failed: failed.and_then(|at| self.ids.get(at).cloned()),
         }
     }
 
     /// Adds the events about what has changed since the last ones.
-    fn tell(
-        &mut self,
-        job: i64,
-        states: &[(MinionId, MinionJobState)],
-        reports: &mut Vec<BatchReport>,
-    ) {
+    fn tell(&mut self, job: i64, reports: &mut Vec<BatchReport>) {
         let stopped = self.slots.stopped();
         let now = (self.slots.counts(), stopped.is_some());
         let before = self.told.replace(now);
@@ -262,10 +283,10 @@ impl OpenBatch {
                 BatchStop::Halted => BatchEvent::Halted,
                 BatchStop::Cancelled => BatchEvent::Stop,
             };
-            reports.push(self.report(job, event, states));
+            reports.push(self.report(job, event));
         }
         if before.is_none_or(|(counts, _)| counts != now.0) {
-            reports.push(self.report(job, BatchEvent::Progress, states));
+            reports.push(self.report(job, BatchEvent::Progress));
         }
     }
 }

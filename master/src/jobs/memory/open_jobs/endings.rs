@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered};
+use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered, note_open};
 use crate::jobs::jid;
 use crate::jobs::memory::batch_progress::BatchStop;
 
@@ -35,7 +35,8 @@ impl OpenJobs {
             self.withdrawals.pop_front();
         }
         self.withdrawals.push_back((now, minion.clone()));
-        let open = self.open.get(minion).cloned().unwrap_or_default();
+        let open = self.open.get(minion);
+        let open: Vec<i64> = open.map_or_else(Vec::new, |jobs| jobs.all.iter().copied().collect());
         let withdrawn = open
             .into_iter()
             .filter(|job| self.change(*job, minion, MinionJobState::Withdrawn, now, true));
@@ -103,25 +104,36 @@ impl OpenJobs {
                 self.change(job, &minion, MinionJobState::Expired, now, false);
                 found.expired.push((jid::from_micros(job), minion));
             }
-            let Some(opened) = self.jobs.get_mut(&job) else {
-                continue;
-            };
-            if !opened.any(MinionJobState::Offered) {
-                continue;
-            }
-            let is_waited_for = opened.expires.saturating_add(ACK_AWAITED) > now;
-            if is_waited_for || opened.any(MinionJobState::Running) || self.changed.contains(&job) {
-                let again = now.saturating_add(ACK_AWAITED);
-                opened.looked_at = Some(again);
-                self.expiries.insert((again, job));
-            } else {
-                found
-                    .unacked
-                    .extend(opened.minions_in(|state| state == MinionJobState::Offered));
-                self.remove(job);
-            }
+            self.expire_offers(job, now, &mut found);
         }
         found
+    }
+
+    /// Has the offers of an expired job leave whose minions did not acknowledge the expiry for long.
+    fn expire_offers(&mut self, job: i64, now: MasterTime, found: &mut Expiries) {
+        let Some(opened) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let offered = opened.minions_in(|state| state == MinionJobState::Offered);
+        let is_waited_for = opened.expires.saturating_add(ACK_AWAITED) > now;
+        let mut is_left = false;
+        for minion in offered {
+            // The disk tells nothing of what is not written.
+            if is_waited_for || opened.unwritten.get(&minion).is_some() {
+                is_left = true;
+                continue;
+            }
+            opened.minions.remove(&minion);
+            self.offers -= 1;
+            note_open(&mut self.open, &minion, job, None);
+            found.unacked.push(minion);
+        }
+        if is_left {
+            let again = now.saturating_add(ACK_AWAITED);
+            opened.looked_at = Some(again);
+            self.expiries.insert((again, job));
+        }
+        self.leave_if_over(job);
     }
 
     /// Breaks the promise that a job which runs does not expire.
@@ -130,16 +142,12 @@ impl OpenJobs {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return;
         };
-        let mut minions = Vec::new();
-        for (minion, state) in &mut opened.states {
-            if *state == MinionJobState::Running {
-                *state = MinionJobState::Expired;
-                minions.push(minion.clone());
-            }
-        }
-        opened.open -= minions.len();
-        for minion in minions {
-            self.remove_open(&minion, job);
+        for minion in opened.minions_in(|state| state == MinionJobState::Running) {
+            opened.minions.remove(&minion);
+            opened.unwritten.insert(&minion, MinionJobState::Expired);
+            self.changed.insert(job);
+            self.offers -= 1;
+            note_open(&mut self.open, &minion, job, None);
             found.expired.push((jid::from_micros(job), minion));
         }
         self.leave_if_over(job);

@@ -4,7 +4,9 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-use MinionJobState::{Cancelled, Expired, Offered, Queued, Returned, Running, Waiting, Withdrawn};
+use MinionJobState::{
+    Cancelled, Expired, LostTrack, Offered, Queued, Returned, Running, Waiting, Withdrawn,
+};
 
 use crate::jobs::{MinionRecord, jid};
 use saline_messages::StartId;
@@ -61,11 +63,15 @@ fn minion(number: usize) -> MinionId {
     MinionId::parse(&format!("m{number}")).unwrap()
 }
 
+/// The number of jobs that a minion runs at a time.
+const MOST_RUNNING: usize = 2;
+
 /// A job of the model.
 #[derive(Debug)]
 struct Row {
     expires: u64,
     states: Vec<MinionJobState>,
+    published: Vec<MinionJobState>,
     /// What a crash would leave, beside returns, the clock and the expiry acks of minions.
     written: Vec<MinionJobState>,
     /// Before it expired, and at any time.
@@ -78,6 +84,7 @@ struct Row {
 struct Model {
     jobs: BTreeMap<i64, Row>,
     records: Vec<MinionRecord>,
+    given_up: Vec<(Jid, MinionId)>,
 }
 
 impl Model {
@@ -88,7 +95,40 @@ impl Model {
         if let Some(state) = state.filter(|_| allowed) {
             *state = to;
         }
+        if allowed && to == Running {
+            self.give_up_oldest(minion);
+        }
         allowed
+    }
+
+    /// Of too many jobs that a minion runs, nobody follows the oldest.
+    fn give_up_oldest(&mut self, who: usize) {
+        let mut rows = self.jobs.iter_mut();
+        let mut running: Vec<_> = rows
+            .by_ref()
+            .filter(|(_, row)| row.states.get(who) == Some(&Running))
+            .collect();
+        if running.len() > MOST_RUNNING {
+            let (job, row) = &mut running[0];
+            row.states[who] = LostTrack;
+            self.given_up.push((jid::from_micros(**job), minion(who)));
+        }
+    }
+
+    /// Returns what a start would be told of a minion by what is written, returns, the clock and its expiry ack.
+    fn told(&self, job: i64, at: usize, now: u64) -> MinionJobState {
+        let row = &self.jobs[&job];
+        match (row.states[at], row.written[at]) {
+            (Returned, _) => Returned,
+            (_, Queued | Waiting) if row.cancelled => Cancelled,
+            (_, written) => self.at(job, at, now, written),
+        }
+    }
+
+    /// Returns what the clock and the expiry ack make of a state.
+    fn at(&self, job: i64, at: usize, now: u64, state: MinionJobState) -> MinionJobState {
+        let (expires, record) = (self.jobs[&job].expires, &self.records[at]);
+        crate::jobs::memory::states::at(now, expires, state, Some(record))
     }
 
     /// Changes the state of everybody for whom `to` gives another one, and returns who that is.
@@ -116,28 +156,44 @@ proptest! {
 
     #[test]
     fn the_table_and_the_machine_agree(events in proptest::collection::vec(event(), 1..80)) {
-        let mut open = OpenJobs::default();
+        let mut open = OpenJobs::new(MOST_RUNNING);
         let mut now = 1_000;
         let record = MinionRecord::new(StartId([1; 16]), now);
-        let mut model = Model { jobs: BTreeMap::new(), records: vec![record; 4] };
+        let mut model =
+            Model { jobs: BTreeMap::new(), records: vec![record; 4], given_up: Vec::new() };
         for event in events {
             match event {
                 Event::Publish(job, ttl, states) => {
                     if model.jobs.contains_key(&job) {
                         continue;
                     }
-                    let states: Vec<_> = states.into_iter().map(|state| STATES[state]).collect();
+                    // Nobody runs a job when it is published.
+                    let states = states.into_iter().map(|state| STATES[state]);
+                    let states: Vec<_> = states.filter(|state| *state != Running).collect();
                     let named = states.iter().enumerate().map(|(at, s)| (minion(at), *s));
                     open.insert(job, now + 1 + ttl, named.collect(), now);
-                    let row = Row { expires: now + 1 + ttl, written: states.clone(), states, cancelled: false,
-                        barred: false };
+                    let row = Row { expires: now + 1 + ttl, written: states.clone(),
+                        published: states.clone(), states, cancelled: false, barred: false };
                     model.jobs.insert(job, row);
                 }
                 Event::Set(job, who, to) => {
-                    // Of a job that is not here, the store changes what is written.
-                    if open.has(job) {
-                        let set = open.set(job, &minion(who), STATES[to], now);
-                        prop_assert_eq!(set, model.set(job, who, STATES[to]));
+                    let (id, to) = (minion(who), STATES[to]);
+                    if open.lookup(job, &id) != MinionLookup::NotHere {
+                        let set = open.set(job, &id, to, now);
+                        prop_assert_eq!(set, model.set(job, who, to));
+                    } else if model.jobs.get(&job).is_some_and(|row| row.states.len() > who)
+                        && to != Returned
+                        && may_become(model.told(job, who, now), to)
+                    {
+                        // The store changes what is written.
+                        let expires = model.jobs[&job].expires;
+                        if let Some(row) = model.jobs.get_mut(&job) {
+                            row.written[who] = to;
+                        }
+                        prop_assert!(model.set(job, who, to));
+                        if to == Running {
+                            open.insert_late(job, expires, &id, now);
+                        }
                     }
                 }
                 Event::Time(passes) => {
@@ -157,7 +213,8 @@ proptest! {
                     let record = record.clone();
                     let verdict = |expires| record.verdict(expires).unwrap_or(Offered);
                     let here = model.each(|job, row, at, state| {
-                        (at == who && state == Offered && row.expires <= until && open.has(job))
+                        (at == who && state == Offered && row.expires <= until
+                            && open.lookup(job, &minion(at)) != MinionLookup::NotHere)
                             .then(|| verdict(row.expires))
                     });
                     let settled = open.settle(&minion(who), until, verdict);
@@ -183,32 +240,52 @@ proptest! {
                 }
                 Event::Withdraw(who) => {
                     let expected = model.each(|job, _, at, state| {
-                        (at == who && open.has(job) && !state.is_final()).then_some(Withdrawn)
+                        (at == who && !state.is_final()
+                            && open.lookup(job, &minion(at)) != MinionLookup::NotHere)
+                            .then_some(Withdrawn)
                     });
                     let expected: Vec<_> =
                         expected.iter().map(|(job, ..)| jid::from_micros(*job)).collect();
                     prop_assert_eq!(open.withdraw(&minion(who), now), expected);
                 }
                 Event::Write | Event::WriteBehind => {
-                    let changed = open.changed(i64::MIN, usize::MAX);
+                    let all = open.unwritten(None, usize::MAX);
+                    let mut pages: Vec<UnwrittenState> = Vec::new();
+                    loop {
+                        let last = pages.last().map(|last| (last.job, last.minion.clone()));
+                        let page = open.unwritten(last.as_ref(), 2);
+                        let is_last = page.len() < 2;
+                        pages.extend(page);
+                        if is_last {
+                            break;
+                        }
+                    }
+                    let named = |states: &[UnwrittenState]| {
+                        let each = states.iter().map(|one| (one.job, one.minion.clone(), one.state));
+                        each.collect::<Vec<_>>()
+                    };
+                    prop_assert_eq!(named(&pages), named(&all));
                     if matches!(event, Event::WriteBehind) {
                         // While they are written, everybody goes on.
-                        for ChangedJob { job, .. } in &changed {
+                        for UnwrittenState { job, .. } in &all {
                             for (from, to) in [(Offered, Running), (Running, Returned)] {
                                 let at = model.jobs[job].states.iter().position(|s| *s == from);
-                                if let Some(at) = at {
-                                    open.set(*job, &minion(at), to, now);
+                                if let Some(at) = at && open.set(*job, &minion(at), to, now) {
                                     model.set(*job, at, to);
                                 }
                             }
                         }
                     }
-                    for changed in changed {
-                        let plain = changed.states.iter().map(|(_, state)| *state);
-                        if let Some(row) = model.jobs.get_mut(&changed.job) {
-                            row.written = plain.collect();
+                    for unwritten in all {
+                        let at = (0..4).find(|at| minion(*at) == unwritten.minion).unwrap();
+                        if let Some(row) = model.jobs.get_mut(&unwritten.job) {
+                            // The row of the change is removed.
+                            row.written[at] = match unwritten.state {
+                                Returned => row.published[at],
+                                state => state,
+                            };
                         }
-                        open.written(&changed);
+                        open.written(&unwritten);
                     }
                 }
                 Event::Forget(job) => {
@@ -216,6 +293,7 @@ proptest! {
                     model.jobs.remove(&job);
                 }
             }
+            prop_assert_eq!(open.take_given_up(), std::mem::take(&mut model.given_up));
             compare(&open, &model, now)?;
         }
     }
@@ -234,53 +312,38 @@ fn a_job_that_was_resolved_before_a_withdrawal_is_withdrawn_when_it_comes() {
     open.withdraw_late(2, 999, 1_003);
     assert_eq!(open.lookup(2, &minion(0)), MinionLookup::State(Withdrawn));
     assert_eq!(open.lookup(2, &minion(2)), MinionLookup::State(Queued));
-    assert!(open.is_changed(2), "the store is told");
+    assert!(open.is_unwritten(2, &minion(0)), "the store is told");
 }
 
 fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError> {
     let mut offers = 0;
     for (job, row) in &model.jobs {
-        let named: Vec<_> = row
-            .states
-            .iter()
-            .enumerate()
-            .map(|(at, s)| (minion(at), *s))
-            .collect();
-        let may_begin_or_runs = row.states.iter().any(|state| {
-            matches!(state, Running | Queued | Waiting) || (*state == Offered && row.expires > now)
-        });
-        match open.states(*job) {
-            Some((here, until)) => {
-                prop_assert_eq!((here, until), (&named, row.expires));
-                offers += row.states.len();
-            }
-            None => {
-                prop_assert!(!may_begin_or_runs, "job {job} left before its end: {row:?}");
-                // What is written, returns, the clock and the expiry acks of minions tell the same.
-                let both = row.written.iter().zip(&row.states).enumerate();
-                for (at, (written, is)) in both {
-                    let told = match (is, written) {
-                        (Returned, _) => Returned,
-                        (_, Queued | Waiting) if row.cancelled => Cancelled,
-                        _ => crate::jobs::memory::states::at(
-                            now,
-                            row.expires,
-                            *written,
-                            Some(&model.records[at]),
-                        ),
-                    };
-                    let is = crate::jobs::memory::states::at(
-                        now,
-                        row.expires,
-                        *is,
-                        Some(&model.records[at]),
-                    );
-                    prop_assert_eq!(told, is, "job {} {:?}", job, row);
+        for (at, state) in row.states.iter().enumerate() {
+            let may_begin_or_runs = matches!(state, Running | Queued | Waiting)
+                || (*state == Offered && row.expires > now);
+            let is_unwritten = open.is_unwritten(*job, &minion(at));
+            match open.lookup(*job, &minion(at)) {
+                MinionLookup::State(here) => {
+                    prop_assert_eq!(here, *state);
+                    prop_assert!(is_unwritten || !state.is_final(), "job {job}: {row:?}");
+                    offers += usize::from(!state.is_final());
+                }
+                MinionLookup::NotHere => {
+                    prop_assert!(!may_begin_or_runs, "job {job} left before its end: {row:?}");
+                    // What is written, returns, the clock and the expiry acks of minions tell the same.
+                    let is = model.at(*job, at, now, *state);
+                    prop_assert_eq!(model.told(*job, at, now), is, "job {} {:?}", job, row);
                 }
             }
+            // A start does not read for long that somebody runs a job who does not.
+            let is_stale = row.written[at] == Running && *state != Running;
+            prop_assert!(!is_stale || is_unwritten, "job {job}: {row:?}");
         }
-        let alive = open.any_alive(*job..*job + 1, now, u64::MAX);
-        prop_assert_eq!(alive, open.has(*job) && row.expires > now);
+        prop_assert_eq!(open.expires(*job).unwrap_or(row.expires), row.expires);
+        let may_begin = open.any_alive(*job..*job + 1, now, u64::MAX);
+        prop_assert_eq!(may_begin, open.has(*job) && row.expires > now);
+        let alive = open.any_alive(*job..*job + 1, now, 0);
+        prop_assert_eq!(alive, may_begin || row.states.contains(&Running));
     }
     prop_assert_eq!(open.offers(), offers);
     for at in 0..4 {
@@ -294,16 +357,14 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
         let may: Vec<i64> = may.map(|(job, _)| *job).collect();
         prop_assert_eq!(open.unbegun(&minion(at), i64::MIN, now, usize::MAX), may);
         let handed = of(|state| matches!(state, Offered | Running));
+        let is_here = |job: &i64| open.lookup(*job, &minion(at)) != MinionLookup::NotHere;
         let handed: Vec<_> = handed
-            .filter(|(job, _)| open.has(**job))
+            .filter(|(job, _)| is_here(job))
             .map(|(job, row)| (*job, row.states[at]))
             .collect();
         prop_assert_eq!(open.handed_over(&minion(at), i64::MIN), handed);
         let barred = of(|state| state == Offered).filter(|(_, row)| row.barred);
-        let barred: Vec<i64> = barred
-            .map(|(job, _)| *job)
-            .filter(|job| open.has(*job))
-            .collect();
+        let barred: Vec<i64> = barred.map(|(job, _)| *job).filter(is_here).collect();
         prop_assert_eq!(open.cancelled_of(&minion(at), usize::MAX), barred);
     }
     Ok(())

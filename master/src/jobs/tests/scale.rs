@@ -1,0 +1,105 @@
+//! What grows with the fleet, and what does not: only minions in a state that is not final are held in memory.
+
+use super::*;
+use saline_messages::{Batch, MAX_RUNNING};
+use std::collections::BTreeSet;
+
+use MinionJobState::{NotConnected, Offered, Returned, Running, Waiting};
+
+/// Returns a fleet of which only these two minions are connected.
+fn fleet_with_two<'n>(names: &'n [String], two: [&'n str; 2]) -> Vec<(&'n str, MinionJobState)> {
+    let away = names.iter().map(|name| (name.as_str(), NotConnected));
+    let two = two.map(|name| (name, Offered));
+    away.chain(two).collect()
+}
+
+#[tokio::test]
+async fn two_minions_that_never_return_stop_no_publication_to_a_fleet() {
+    let place = Place::new();
+    let store = place.open();
+    let names = names(10_000);
+    let two = ["x1", "x2"];
+    let fleet = fleet_with_two(&names, two);
+    for _ in 0..10 {
+        let job = job(&store);
+        publish(&store, &job, &fleet).await;
+        for name in two {
+            assert!(store.set_state(&job.jid, &id(name), Running).await.unwrap());
+        }
+    }
+    assert_eq!(
+        lock(&store.open).offers(),
+        20,
+        "of 100,020 that the jobs were for"
+    );
+    // They say that they run everything that they are offered.
+    for _ in 0..MAX_RUNNING {
+        let job = job(&store);
+        publish(&store, &job, &two.map(|name| (name, Offered))).await;
+        for name in two {
+            assert!(store.set_state(&job.jid, &id(name), Running).await.unwrap());
+        }
+    }
+    assert_eq!(lock(&store.open).offers(), 2 * MAX_RUNNING);
+    assert_eq!(store.take_given_up().len(), 20, "ten of each");
+    store.flush().await.unwrap();
+    drop(store);
+    let store = place.open();
+    assert_eq!(lock(&store.open).offers(), 2 * MAX_RUNNING, "after a crash");
+}
+
+#[tokio::test]
+async fn who_holds_the_most_is_named() {
+    let place = Place::new();
+    let store = place.open();
+    for offers in [
+        &[("a", Offered), ("b", Offered)][..],
+        &[("b", Offered), ("c", Waiting)],
+    ] {
+        publish(&store, &job(&store), offers).await;
+    }
+    let busiest = lock(&store.open).busiest(2);
+    assert_eq!(busiest, [(id("b"), 2), (id("a"), 1)]);
+}
+
+#[tokio::test]
+async fn a_batch_writes_the_changes_of_one_minion_at_a_time() {
+    const MINIONS: usize = 300;
+    let place = Place::new();
+    let store = place.open();
+    let names = names(MINIONS);
+    let present: BTreeSet<MinionId> = names.iter().map(|name| id(name)).collect();
+    let job = job(&store);
+    let mut new = new(&job, &[]);
+    new.minions = names.iter().map(|name| (id(name), Waiting)).collect();
+    new.batch = Some(Batch {
+        size: 1,
+        wait_ms: 0,
+        timeout_ms: 0,
+        failhard: false,
+        queues: false,
+    });
+    assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
+    counts::taken(&store).await;
+    for name in &names {
+        store.step_batches(Some(&present));
+        assert!(store.claim(&id(name), &job.jid).await.unwrap(), "{name}");
+        assert!(store.set_state(&job.jid, &id(name), Running).await.unwrap());
+        store.flush().await.unwrap();
+        answer(&store, name, &job.jid, &Value::Null).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    let mut written = counts::taken(&store).await;
+    written.retain(|sql| sql != "BEGIN IMMEDIATE" && sql != "COMMIT");
+    // The grant, the beginning, the return, and the removal of the beginning.
+    let of_each = [
+        "INSERT INTO state_changes",
+        "INSERT INTO state_changes",
+        "INSERT INTO returns",
+        "DELETE FROM state_changes",
+    ];
+    assert_eq!(written.len(), of_each.len() * MINIONS);
+    assert!(written.chunks(of_each.len()).all(|each| each == of_each));
+    let all = states(&store, &job.jid).await;
+    assert!(all.iter().all(|(_, state)| *state == Returned));
+}
