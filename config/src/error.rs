@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use saline_data::yaml::YamlError;
 use saline_targeting::AssignmentError;
 
+/// The largest number of mistakes that one error lists.
+const MAX_LISTED: usize = 20;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,6 +79,12 @@ pub enum ConfigError {
         /// The reason.
         why: String,
     },
+    /// The files have several mistakes.
+    #[error("{} mistakes: {}", mistakes.len(), listed(mistakes))]
+    Several {
+        /// The mistakes, each with its place.
+        mistakes: Vec<ConfigError>,
+    },
     /// A file has a mistake.
     #[error("{}:{line}:{column}: {message}", path.display())]
     At {
@@ -90,7 +99,32 @@ pub enum ConfigError {
     },
 }
 
+/// Returns the first of several mistakes, and how many more there are.
+fn listed(mistakes: &[ConfigError]) -> String {
+    let shown = mistakes.iter().take(MAX_LISTED).map(ConfigError::to_string);
+    let mut lines: Vec<String> = shown.collect();
+    match mistakes.len().saturating_sub(MAX_LISTED) {
+        0 => {}
+        more => lines.push(format!("and {more} more")),
+    }
+    lines.join("; ")
+}
+
 impl ConfigError {
+    /// Returns one error for all mistakes of a configuration, ordered by file and line; none when there are none.
+    pub(crate) fn of_all(mut mistakes: Vec<Self>) -> Option<Self> {
+        mistakes.sort_by_key(|mistake| match mistake {
+            Self::At {
+                path, line, column, ..
+            } => Some((path.clone(), *line, *column)),
+            _ => None,
+        });
+        match mistakes.len() {
+            0 | 1 => mistakes.pop(),
+            _ => Some(Self::Several { mistakes }),
+        }
+    }
+
     pub(crate) fn at(path: impl Into<PathBuf>, error: YamlError) -> Self {
         Self::At {
             path: path.into(),

@@ -10,6 +10,7 @@ use saline_private_files::{Changeable, changeable, is_root};
 
 use crate::ConfigError;
 use crate::pattern::{PatternError, expand};
+use crate::syntax_hints;
 use saline_data::yaml::{self, Content, Key, Node, Position};
 
 /// The largest file in bytes.
@@ -169,7 +170,8 @@ pub(crate) fn read_settings(
             return Err(ConfigError::at(path, error));
         }
     };
-    settings(path, text).map_err(|error| ConfigError::at(path, error))
+    let explained = |error| ConfigError::at(path, syntax_hints::explain(text, error));
+    settings(path, text).map_err(explained)
 }
 
 /// Looks at who else can change a file or a folder: refuses it when root would obey every user, and adds to

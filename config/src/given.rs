@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use saline_data::Value;
+use saline_data::{Value, time_span};
 
+use crate::byte_size;
 use crate::nearest::nearest;
 use saline_data::yaml::{self, Content, Node, YamlError};
 
@@ -154,6 +155,20 @@ impl<'a> Given<'a> {
             .ok_or_else(|| self.wrong(what))
     }
 
+    /// Returns a number of bytes, which may have a unit, such as `10G`.
+    pub fn bytes<T>(&self, range: RangeInclusive<i64>, what: &str) -> Result<T, YamlError>
+    where
+        T: TryFrom<i64>,
+    {
+        match self.number() {
+            Some(Value::Text(text)) => byte_size::parse(&text)
+                .filter(|size| range.contains(size))
+                .and_then(|size| T::try_from(size).ok())
+                .ok_or_else(|| self.wrong(&format!("{what} (64K, 10M and 10G are sizes too)"))),
+            _ => self.whole(range, what),
+        }
+    }
+
     /// Returns a port; 0 asks the system for a free one.
     pub fn port(&self) -> Result<u16, YamlError> {
         self.whole(0..=65_535, "a port from 0 (any free one) to 65535")
@@ -187,14 +202,17 @@ impl<'a> Given<'a> {
             Some(Value::Float(n)) => Some(n),
             _ => None,
         };
-        number
-            .and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())
-            .filter(|time| (*time <= LONGEST && *time >= shortest) || (zero && time.is_zero()))
+        let time = match self.number() {
+            // With a unit, or it would be a number.
+            Some(Value::Text(text)) => time_span::parse(&text),
+            _ => number.and_then(|number| Duration::try_from_secs_f64(number * seconds).ok()),
+        };
+        time.filter(|time| (*time <= LONGEST && *time >= shortest) || (zero && time.is_zero()))
             .ok_or_else(|| {
                 let shortest = shortest.as_secs_f64() / seconds;
                 let zero = if zero { "0, or " } else { "" };
                 self.wrong(&format!(
-                    "a number of {unit}: {zero}from {shortest} to fifty years"
+                    "a number of {unit}, or a time such as 90s, 15m or 1d: {zero}from {shortest} to fifty years"
                 ))
             })
     }

@@ -4,6 +4,7 @@
 mod access_rules;
 mod argument;
 mod assignments;
+mod byte_size;
 #[cfg(test)]
 mod document;
 mod error;
@@ -24,6 +25,7 @@ mod reload;
 mod role;
 pub mod salt_options;
 mod sections;
+mod syntax_hints;
 
 pub use access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,

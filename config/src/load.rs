@@ -11,7 +11,7 @@ use crate::given::Given;
 use crate::given_values::GivenValues;
 use crate::nearest::nearest;
 use crate::role::Role;
-use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
+use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, replacement_of, restricts};
 use crate::sections::{self, TransportOption};
 use crate::{ConfigError, Paths};
 use saline_data::yaml;
@@ -64,16 +64,17 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
         of_transports: Vec::new(),
         given: GivenValues::default(),
     };
-    let mut unsupported = Vec::new();
+    let (mut unsupported, mut mistakes) = (Vec::new(), Vec::new());
     for setting in &gathered.settings {
         let name = setting.key.name.as_str();
         if C::OPTIONS.iter().any(|option| option.name == name) || is_met(name, &setting.node) {
             continue;
         }
         if schemes.contains(&name) {
-            let read = sections::read(&mut loaded.config, setting);
-            let options = read.map_err(|error| ConfigError::at(&*setting.file, error))?;
-            loaded.of_transports.extend(options);
+            match sections::read(&mut loaded.config, setting) {
+                Ok(options) => loaded.of_transports.extend(options),
+                Err(error) => mistakes.push(ConfigError::at(&*setting.file, error)),
+            }
         } else if C::is_of_other_role(name) {
             let other = C::OTHER;
             let message = format!("option {name:?} is one of the {other}, and has no effect here");
@@ -87,10 +88,13 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             loaded
                 .unsupported_restrictions
                 .push(at_key(setting, message).to_string());
+        } else if let Some(instead) = replacement_of(name, &setting.node) {
+            let message = format!("option {name:?} of Salt has no effect: {instead}");
+            loaded.warnings.push(at_key(setting, message).to_string());
         } else if is_salt_option(name) {
             unsupported.push(setting);
         } else {
-            return Err(at_key(setting, unknown::<C>(name, schemes)));
+            mistakes.push(at_key(setting, unknown::<C>(name, schemes)));
         }
     }
     loaded.warnings.extend(without_effect(&unsupported));
@@ -105,13 +109,17 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
                 schemes,
                 warnings: &warnings,
             };
-            (option.read)(&mut loaded.config, &given)
-                .map_err(|error| ConfigError::at(&*setting.file, error))?;
+            if let Err(error) = (option.read)(&mut loaded.config, &given) {
+                mistakes.push(ConfigError::at(&*setting.file, error));
+            }
             let warnings = warnings.into_inner().into_iter();
             let shown =
                 warnings.map(|warning| ConfigError::at(&*setting.file, warning).to_string());
             loaded.warnings.extend(shown);
         }
+    }
+    if let Some(error) = ConfigError::of_all(mistakes) {
+        return Err(error);
     }
     loaded.config.finish();
     place_paths(&mut loaded);

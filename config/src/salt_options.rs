@@ -83,6 +83,39 @@ pub(crate) fn instead_of(name: &str) -> &'static str {
     }
 }
 
+/// Returns what Saline has in the place of an option without effect, where there is something.
+pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
+    let instead = match name {
+        "keep_jobs" => {
+            let hours = match &node.content {
+                Content::Scalar(value) => value.as_i64(),
+                _ => None,
+            };
+            let seconds = hours.and_then(|hours| hours.checked_mul(3_600));
+            return Some(match seconds {
+                Some(seconds) => format!("write `keep_jobs_seconds: {seconds}`"),
+                None => "write `keep_jobs_seconds`".to_owned(),
+            });
+        }
+        "external_auth" => {
+            "`publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md)"
+        }
+        "autosign_file" | "autosign_grains_dir" => {
+            "accept keys with saline-key -a, which takes globs, or all of them with `auto_accept` (docs/operating.md)"
+        }
+        "event_return" | "reactor" => {
+            "a program can listen to the events and act on them (docs/event-bus.md)"
+        }
+        "gather_job_timeout" => {
+            "`timeout` says how long a command waits for a minion without a sign of life"
+        }
+        "master_type" => "the addresses in `master` are tried in their order",
+        "schedule" => "have cron or a timer of systemd run saline-call",
+        _ => return None,
+    };
+    Some(instead.to_owned())
+}
+
 /// The names, sorted.
 pub const SALT_OPTIONS: &[&str] = &[
     "acceptance_wait_time",

@@ -194,7 +194,7 @@ pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
                its minions.",
         read: |config, given| {
             *config.max_message_size() =
-                given.whole(4096..=i64::from(i32::MAX), "bytes, from 4096 to 2147483647")?;
+                given.bytes(4096..=i64::from(i32::MAX), "bytes, from 4096 to 2147483647")?;
             Ok(())
         },
     }

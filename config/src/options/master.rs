@@ -1,5 +1,6 @@
 //! The options of a master.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -115,6 +116,11 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             config.interface = given.checked("an address to listen on", |text| {
                 if text.contains(|c: char| c.is_whitespace() || c == '/') {
                     Err(format!("takes an address to listen on, not {text:?}"))
+                } else if Path::new("/sys/class/net").join(text).exists() && text.parse::<IpAddr>().is_err() {
+                    Err(format!(
+                        "takes an address to listen on, and {text:?} is the name of a network interface: `ip -brief address show \
+                         {text}` prints its addresses"
+                    ))
                 } else {
                     Ok(text.to_owned())
                 }
@@ -220,7 +226,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
                such size. Not set: a quarter of the file system that holds the store.",
         read: |config, given| {
             let size =
-                given.optional(|given| given.whole(0..=i64::MAX, "bytes, 0 for no bound"))?;
+                given.optional(|given| given.bytes(0..=i64::MAX, "bytes, 0 for no bound"))?;
             config.job_store_size = match size {
                 None => JobStoreSize::QuarterOfDisk,
                 Some(0) => JobStoreSize::Unbounded,
@@ -236,7 +242,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         help: "The memory in which a file of the job store is cached for writing; for reading it takes a \
                quarter of it. One file is usually open, at most four.",
         read: |config, given| {
-            config.job_store_cache = given.whole(
+            config.job_store_cache = given.bytes(
                 65_536..=i64::from(i32::MAX),
                 "bytes, from 65536 to 2147483647",
             )?;
@@ -329,7 +335,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         default: "8388608",
         help: "The same for the data of events.",
         read: |config, given| {
-            let rate: u64 = given.whole(0..=i64::MAX, "bytes a second, 0 for no bound")?;
+            let rate: u64 = given.bytes(0..=i64::MAX, "bytes a second, 0 for no bound")?;
             config.minion_event_bytes = (rate > 0).then_some(rate);
             Ok(())
         },
@@ -358,7 +364,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         help: "The size of all kept events. Beyond it the minion that has most of them loses its oldest, and readers \
                are told how many.",
         read: |config, given| {
-            config.durable_events_size = given.whole(65_536..=i64::MAX, "bytes, 65536 or more")?;
+            config.durable_events_size = given.bytes(65_536..=i64::MAX, "bytes, 65536 or more")?;
             Ok(())
         },
     },
@@ -473,7 +479,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         default: "104857600",
         help: "The size at which a new audit file is begun.",
         read: |config, given| {
-            config.audit_max_bytes = given.whole(65_536..=i64::MAX, "bytes, 65536 or more")?;
+            config.audit_max_bytes = given.bytes(65_536..=i64::MAX, "bytes, 65536 or more")?;
             Ok(())
         },
     },

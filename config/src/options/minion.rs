@@ -249,7 +249,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         help: "How much of the output of a command is kept in a file below `cachedir/output` when it is above \
                `max_message_size`; what comes beyond it is counted and not kept. The return names the file.",
         read: |config, given| {
-            config.output_file_size = given.whole(0..=i64::MAX, "bytes, 0 for no file")?;
+            config.output_file_size = given.bytes(0..=i64::MAX, "bytes, 0 for no file")?;
             Ok(())
         },
     },

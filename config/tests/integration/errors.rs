@@ -38,7 +38,7 @@ fn names() {
 fn syntax() {
     assert_snapshot!(error("interface: ::\nret_port: [1\n"), @"DIR/master:1:13: mapping values are not allowed in this context (text with a colon before a space needs quotes)");
     assert_snapshot!(error("ret_port: 1\nret_port: 2\n"), @r#"DIR/master:2:1: "ret_port" occurs twice, first in line 1"#);
-    assert_snapshot!(error("just text\n"), @"DIR/master:1:1: expected options, each as `name: value`");
+    assert_snapshot!(error("just text\n"), @r#"DIR/master:1:1: "just text" has no colon after its name; did you mean "just: text"?"#);
     assert_snapshot!(error("- a\n- b\n"), @"DIR/master:1:1: expected options, each as `name: value`");
     assert_snapshot!(error("a: b: c\n"), @"DIR/master:1:5: mapping values are not allowed in this context (text with a colon before a space needs quotes)");
     assert_snapshot!(error("interface: !!python/name:os.system x\n"), @"DIR/master:1:36: the tag !!python/name:os.system is not known");
@@ -54,6 +54,34 @@ fn syntax() {
 }
 
 #[test]
+fn what_the_parser_does_not_say_well() {
+    assert_snapshot!(error("\tret_port: 1\ninterface: '::'\n"), @"DIR/master:1:1: the line begins with a tab; YAML is indented with spaces");
+    assert_snapshot!(error("interface: '::'\ntcp:\n  ret_port: 1\n\n\tbacklog: 3\n"), @"DIR/master:5:1: the line begins with a tab; YAML is indented with spaces");
+    assert_snapshot!(error("ret_port 16999\ninterface: '::'\n"), @r#"DIR/master:1:1: "ret_port 16999" has no colon after its name; did you mean "ret_port: 16999"?"#);
+    assert_snapshot!(error("# a b\ninterface: '::'\nret_port = 16999\n"), @r#"DIR/master:3:1: "ret_port = 16999" has no colon after its name; did you mean "ret_port: 16999"?"#);
+    assert_snapshot!(error("ret_port 16999\n"), @r#"DIR/master:1:1: "ret_port 16999" has no colon after its name; did you mean "ret_port: 16999"?"#);
+    assert_snapshot!(error(&format!("token {}\na: : b\n", "x".repeat(100))), @r#"DIR/master:1:1: no colon follows the name "token""#);
+    assert_snapshot!(error("nodegroups:\n  a: 'web* and\n  b'\n  c: : d\n"), @"DIR/master:3:3: invalid indentation in multiline quoted scalar");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    assert_snapshot!(error("ret_prot: 1\ntimeout: x\ntcp: 5\njob_ttl: -1\n"), @r#"4 mistakes: DIR/master:1:1: unknown option "ret_prot"; did you mean "ret_port"?; DIR/master:2:10: option "timeout" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.001 to fifty years, not the text "x"; DIR/master:3:6: section "tcp" takes a mapping of the transport's options; DIR/master:4:10: option "job_ttl" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.001 to fifty years, not -1"#);
+    let many: String = (0..30).map(|number| format!("a{number}: 1\n")).collect();
+    let error = error(&many);
+    assert!(
+        error.starts_with("30 mistakes: ") && error.ends_with("; and 10 more"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_interface_is_given_by_its_address() {
+    // Every machine has it.
+    assert_snapshot!(error("interface: lo\n"), @r#"DIR/master:1:12: option "interface" takes an address to listen on, and "lo" is the name of a network interface: `ip -brief address show lo` prints its addresses"#);
+}
+
+#[test]
 fn values_of_a_master() {
     assert_snapshot!(error("ret_port: 65536\n"), @r#"DIR/master:1:11: option "ret_port" takes a port from 0 (any free one) to 65535, not 65536"#);
     assert_snapshot!(error("publish_port: -1\n"), @r#"DIR/master:1:15: option "publish_port" takes a port from 0 (any free one) to 65535, not -1"#);
@@ -65,15 +93,15 @@ fn values_of_a_master() {
     assert_snapshot!(error("interface: a b\n"), @r#"DIR/master:1:12: option "interface" takes an address to listen on, not "a b""#);
     assert_snapshot!(error("auto_accept: maybe\n"), @r#"DIR/master:1:14: option "auto_accept" takes True or False, not the text "maybe""#);
     assert_snapshot!(error("open_mode: 1\n"), @r#"DIR/master:1:12: option "open_mode" takes True or False, not 1"#);
-    assert_snapshot!(error("timeout: 0\n"), @r#"DIR/master:1:10: option "timeout" takes a number of seconds: from 0.001 to fifty years, not 0"#);
-    assert_snapshot!(error("job_ttl: -5\n"), @r#"DIR/master:1:10: option "job_ttl" takes a number of seconds: from 0.001 to fifty years, not -5"#);
-    assert_snapshot!(error("heartbeat_interval: .inf\n"), @r#"DIR/master:1:21: option "heartbeat_interval" takes a number of seconds: from 0.1 to fifty years, not inf"#);
-    assert_snapshot!(error("heartbeat_interval: .nan\n"), @r#"DIR/master:1:21: option "heartbeat_interval" takes a number of seconds: from 0.1 to fifty years, not NaN"#);
-    assert_snapshot!(error("keep_jobs_seconds: 1 day\n"), @r#"DIR/master:1:20: option "keep_jobs_seconds" takes a number of seconds: 0, or from 0.001 to fifty years, not the text "1 day""#);
-    assert_snapshot!(error("keep_jobs_seconds: 99999999999\n"), @r#"DIR/master:1:20: option "keep_jobs_seconds" takes a number of seconds: 0, or from 0.001 to fifty years, not 99999999999"#);
+    assert_snapshot!(error("timeout: 0\n"), @r#"DIR/master:1:10: option "timeout" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.001 to fifty years, not 0"#);
+    assert_snapshot!(error("job_ttl: -5\n"), @r#"DIR/master:1:10: option "job_ttl" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.001 to fifty years, not -5"#);
+    assert_snapshot!(error("heartbeat_interval: .inf\n"), @r#"DIR/master:1:21: option "heartbeat_interval" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.1 to fifty years, not inf"#);
+    assert_snapshot!(error("heartbeat_interval: .nan\n"), @r#"DIR/master:1:21: option "heartbeat_interval" takes a number of seconds, or a time such as 90s, 15m or 1d: from 0.1 to fifty years, not NaN"#);
+    assert_snapshot!(error("keep_jobs_seconds: 1 day\n"), @r#"DIR/master:1:20: option "keep_jobs_seconds" takes a number of seconds, or a time such as 90s, 15m or 1d: 0, or from 0.001 to fifty years, not the text "1 day""#);
+    assert_snapshot!(error("keep_jobs_seconds: 99999999999\n"), @r#"DIR/master:1:20: option "keep_jobs_seconds" takes a number of seconds, or a time such as 90s, 15m or 1d: 0, or from 0.001 to fifty years, not 99999999999"#);
     assert_snapshot!(error("worker_threads: 0\n"), @r#"DIR/master:1:17: option "worker_threads" takes a number of threads from 1 to 1024, not 0"#);
     assert_snapshot!(error("max_message_size: 100\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647, not 100"#);
-    assert_snapshot!(error("max_message_size: 64 MiB\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647, not the text "64 MiB""#);
+    assert_snapshot!(error("max_message_size: 64 MB\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647 (64K, 10M and 10G are sizes too), not the text "64 MB""#);
     assert_snapshot!(error("max_minions: -1\n"), @r#"DIR/master:1:14: option "max_minions" takes a number of minions, 0 for no bound, not -1"#);
     assert_snapshot!(error("max_pending_keys: 0\n"), @r#"DIR/master:1:19: option "max_pending_keys" takes a number of keys, 1 or more, not 0"#);
     assert_snapshot!(error("log_level: loud\n"), @r#"DIR/master:1:12: option "log_level" takes a level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all"#);
@@ -112,8 +140,8 @@ fn values_of_a_minion() {
     assert_snapshot!(minion_error("id: a/b\n"), @r#"DIR/minion:1:5: option "id" takes an id: minion id "a/b": an id is made of letters, digits, dots, dashes and underscores"#);
     assert_snapshot!(minion_error("id: 1234\n"), @r#"DIR/minion:1:5: option "id" takes an id (in quotes when it looks like something else), not 1234"#);
     assert_snapshot!(minion_error("master_finger: [a]\n"), @r#"DIR/minion:1:16: option "master_finger" takes a fingerprint, not a list"#);
-    assert_snapshot!(minion_error("recon_default: 0\n"), @r#"DIR/minion:1:16: option "recon_default" takes a number of milliseconds: from 1 to fifty years, not 0"#);
-    assert_snapshot!(minion_error("acceptance_wait_time_max: -1\n"), @r#"DIR/minion:1:27: option "acceptance_wait_time_max" takes a number of seconds: 0, or from 0.001 to fifty years, not -1"#);
+    assert_snapshot!(minion_error("recon_default: 0\n"), @r#"DIR/minion:1:16: option "recon_default" takes a number of milliseconds, or a time such as 90s, 15m or 1d: from 1 to fifty years, not 0"#);
+    assert_snapshot!(minion_error("acceptance_wait_time_max: -1\n"), @r#"DIR/minion:1:27: option "acceptance_wait_time_max" takes a number of seconds, or a time such as 90s, 15m or 1d: 0, or from 0.001 to fifty years, not -1"#);
     assert_snapshot!(minion_error("process_count_max: 0\n"), @r#"DIR/minion:1:20: option "process_count_max" takes a number of jobs from 1 to 65535, or -1 for the default, not 0"#);
     assert_snapshot!(minion_error("spool_sync: sometimes\n"), @r#"DIR/minion:1:13: option "spool_sync" takes `crash` or `always`, not the text "sometimes""#);
     assert_snapshot!(minion_error("grains: [a]\n"), @r#"DIR/minion:1:9: option "grains" takes a mapping of names to values, not a list"#);

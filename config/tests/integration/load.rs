@@ -9,7 +9,7 @@ use crate::folder::{
     SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_warnings,
 };
 use insta::assert_snapshot;
-use saline_config::{LogFormat, LogLevel, MasterConfig, MinionConfig};
+use saline_config::{JobStoreSize, LogFormat, LogLevel, MasterConfig, MinionConfig};
 use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, OptionValue};
@@ -238,12 +238,36 @@ fn what_has_no_effect_is_named_once() {
     assert_snapshot!(master_warnings("file_roots: {}\n"), @r#"DIR/master:1:1: option "file_roots" of Salt is not supported, and has no effect"#);
     assert_snapshot!(master_warnings("interface: 127.0.0.1\nfile_roots: {}\npillar_roots: {}\nhash_type: md5\n"), @"DIR/master:2:1: 3 options of Salt are not supported, and have no effect: file_roots, pillar_roots, hash_type");
     assert_snapshot!(master_warnings("process_count_max: 1\n"), @r#"DIR/master:1:1: option "process_count_max" is one of the minion, and has no effect here"#);
-    assert_snapshot!(minion_warnings("job_ttl: 3\nmaster_type: failover\n"), @r#"DIR/minion:1:1: option "job_ttl" is one of the master, and has no effect here | DIR/minion:2:1: option "master_type" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(minion_warnings("job_ttl: 3\nmaster_type: failover\n"), @r#"DIR/minion:1:1: option "job_ttl" is one of the master, and has no effect here | DIR/minion:2:1: option "master_type" of Salt has no effect: the addresses in `master` are tried in their order"#);
     assert_snapshot!(master_warnings("include: absent.d/*\n"), @r#"DIR/master:1:10: include "absent.d/*" matches no file"#);
     let dir = folder(&[("master.d/a.conf", "default_include: b/*\n")]);
     let warnings = MasterConfig::load(dir.path(), SCHEMES).unwrap().warnings;
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].ends_with("a.conf:1:1: default_include has no effect in an included file"));
+}
+
+#[test]
+fn what_saline_has_instead_is_named() {
+    assert_snapshot!(master_warnings("keep_jobs: 24\nreactor: []\nfile_roots: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "reactor" of Salt has no effect: a program can listen to the events and act on them (docs/event-bus.md) | DIR/master:3:1: option "file_roots" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("external_auth: {}\nautosign_file: /x\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "autosign_file" of Salt has no effect: accept keys with saline-key -a, which takes globs, or all of them with `auto_accept` (docs/operating.md) | DIR/master:3:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
+}
+
+#[test]
+fn sizes_and_times_may_have_units() {
+    let text = "job_store_size: 10G\nkeep_jobs_seconds: 1d\ntimeout: 0.5m\nmax_message_size: 64 MiB\njob_ttl: '90'\n";
+    let config = MasterConfig::load(folder(&[("master", text)]).path(), SCHEMES)
+        .unwrap()
+        .config;
+    assert_eq!(config.job_store_size, JobStoreSize::Bytes(10 << 30));
+    assert_eq!(config.max_message_size, 64 << 20);
+    let times = [config.keep_jobs, config.timeout, config.job_ttl];
+    assert_eq!(times.map(|time| time.as_secs()), [86_400, 30, 90]);
+    let text = "recon_max: 5s\nrecon_default: 500\n";
+    let config = MinionConfig::load(folder(&[("minion", text)]).path(), SCHEMES)
+        .unwrap()
+        .config;
+    let times = [config.reconnect_max, config.reconnect_first];
+    assert_eq!(times.map(|time| time.as_millis()), [5_000, 500]);
 }
 
 #[test]
