@@ -254,16 +254,22 @@ pub(crate) fn cut(fd: RawFd, ports: &[u16]) -> bool {
         && rustix::net::shutdown(&fd, rustix::net::Shutdown::Both).is_ok()
 }
 
-/// Returns the source of the TCP connection `fd`, as in [`cut`]. Those that went before anybody could look are one source.
-pub(crate) fn source_of(fd: RawFd) -> Source {
-    // SAFETY: the number came from libzmq and is not negative; a closed or a strange descriptor makes the call
-    // fail or tell another address, which decides no more than whose connections are cut first.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let address = rustix::net::getpeername(fd).ok().flatten();
-    match address.and_then(|address| SocketAddr::try_from(address).ok()) {
-        Some(address) => Source::of(address),
-        None => Source::Network(SourceNetwork::of(Ipv4Addr::UNSPECIFIED.into())),
-    }
+/// Returns the socket and the source of the TCP connection `fd` to one of `ports`. `None` when it has ended: then the
+/// descriptor may be that of something else.
+pub(crate) fn accepted(fd: RawFd, ports: &[u16]) -> Option<(SocketId, Source)> {
+    // SAFETY: the number came from libzmq and is not negative; duplicating a closed one fails.
+    let duplicate = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, 0);
+    let socket = duplicate.ok()?;
+    let local = SocketAddr::try_from(rustix::net::getsockname(&socket).ok()?).ok()?;
+    let peer = SocketAddr::try_from(rustix::net::getpeername(&socket).ok()??).ok()?;
+    let inode = rustix::fs::fstat(&socket).ok()?.st_ino;
+    let id = SocketId {
+        descriptor: fd,
+        inode,
+    };
+    ports
+        .contains(&local.port())
+        .then(|| (id, Source::of(peer)))
 }
 
 /// Returns how many bytes of a TCP connection the peer has acknowledged, and how many it has sent.
