@@ -16,7 +16,7 @@ const DOC: &str = "doc.runner";
 pub(crate) const STATE_EVENT: &str = "state.event";
 
 /// Call a function that runs on the master:
-/// audit.*, batch.*, cache.*, config.get, doc.*, event.*, jobs.*, manage.*, state.event, store.*.
+/// audit.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, jobs.*, manage.*, state.event, store.*.
 /// -d prints what they do, and -d FUNCTION how one is used.
 #[derive(Debug, Parser)]
 #[command(

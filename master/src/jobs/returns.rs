@@ -324,17 +324,6 @@ fn page(
     })
 }
 
-/// Whether the minion's return is stored.
-pub(super) fn is_stored(
-    connection: &Connection,
-    job: i64,
-    minion: &MinionId,
-) -> Result<bool, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND minion = ?2")?;
-    Ok(statement.exists(params![job, minion.as_str()])?)
-}
-
 /// Whether a return is stored that one with this retcode does not replace. A copy of a minion that takes its original's run
 /// for interrupted has said so before the original returns: what the original returns is the truth.
 pub(super) fn is_duplicate(

@@ -147,7 +147,7 @@ impl OpenJobs {
         let behind = batch.slots.left_behind(now);
         let passed_over = behind.iter().filter(|at| batch.slots.is_passed_over(**at));
         let passed_over: BTreeSet<MinionId> = passed_over
-            .filter_map(|at| Some(states.get(*at)?.0.clone()))
+            .filter_map(|at| batch.ids.get(*at).cloned())
             .collect();
         let behind = behind.into_iter().map(|at| (at, away));
         let settled: Vec<(MinionId, MinionJobState)> = settled
