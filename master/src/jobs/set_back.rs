@@ -13,6 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::Connection;
 use saline_messages::MasterTime;
 
+use super::disk::damaged::rename_with_log;
 use super::disk::partitions::{Connections, Partitions};
 use super::disk::schema::{self, Access};
 use super::{JobStore, StoreError, StoreSettings, lock, lookup, minion_records, received};
@@ -22,7 +23,7 @@ use crate::clock::MasterClock;
 const ORDER: &str = "set-back";
 
 /// What the name of a file that is set aside ends with.
-const ASIDE: &str = ".ahead";
+const ENDING: &str = "ahead";
 
 /// By how much the time must be ahead, in milliseconds. What is less is made up for slowly.
 const LEAST: MasterTime = 60_000;
@@ -128,7 +129,8 @@ fn carry_out(settings: &StoreSettings, clock: &MasterClock) -> Result<(), StoreE
             Ok(last_time(&connection)? > micros)
         };
         if start > micros || is_ahead().map_err(|error| error.of_file(&path))? {
-            aside.push(partitions.set_aside(start, ASIDE)?);
+            let renamed = rename_with_log(&path, ENDING);
+            aside.push(renamed.map_err(|error| StoreError::io(&path, error))?);
         }
     }
     minion_records::set_back(&settings.folder, millis)?;

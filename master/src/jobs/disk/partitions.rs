@@ -136,22 +136,6 @@ impl Partitions {
         absent_is_fine(&self.path(start))
     }
 
-    /// Takes a partition off the list, and gives its file and its log names that end with `ending`. Returns the file. Every
-    /// thread must have closed it.
-    pub(crate) fn set_aside(&self, start: i64, ending: &str) -> Result<PathBuf, StoreError> {
-        let with = |ending: &str| self.folder.join(format!("{}{ending}", file_name(start)));
-        for log in ["-wal", "-shm", ""] {
-            match fs::rename(with(log), with(&format!("{ending}{log}"))) {
-                Err(error) if log.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::io(&with(log), error));
-                }
-                _ => {}
-            }
-        }
-        self.remove(start);
-        Ok(with(ending))
-    }
-
     /// Returns the bytes that a partition takes on the disk, with its log.
     pub(crate) fn size(&self, start: i64) -> u64 {
         let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());

@@ -1,9 +1,9 @@
 //! Setting the master's time back after a start with a clock that was far ahead.
 
-use saline_messages::MasterTime;
+use saline_messages::{MasterTime, StartId};
 
 use super::*;
-use crate::jobs::SetBackError;
+use crate::jobs::{MinionRecord, SetBackError};
 
 const TEN_DAYS: MasterTime = 10 * 86_400 * 1_000;
 
@@ -52,10 +52,9 @@ async fn the_time_is_set_back_by_the_next_start_with_what_came_before() {
     let expires = store.now() + 60_000;
     let ahead = done(&store, expires).await;
     let a = id("a");
-    store.records.change(&a, |record| {
-        record.settle(0, expires);
-        true
-    });
+    let record = MinionRecord::new(StartId([1; 16]), soon);
+    let settle = |record: &mut MinionRecord| record.settle(soon, expires);
+    store.records.put(&a, record, settle);
     close(store).await;
     let store = place.open();
     assert!(store.next_jid() > ahead.jid);
@@ -72,8 +71,9 @@ async fn the_time_is_set_back_by_the_next_start_with_what_came_before() {
     assert!(before.jid < next && next < ahead.jid);
     // A job of now is offered, and has not expired because the minion acknowledged a later expiry.
     let expires = store.now() + 60_000;
-    let record = store.records.get(&a);
-    assert!(record.is_none_or(|record| record.verdict(expires).is_none()));
+    let record = store.records.get(&a).unwrap();
+    assert_eq!(record.verdict(expires), None);
+    assert_eq!(record.verdict(soon + 1), Some(MinionJobState::Expired));
     done(&store, expires).await;
     close(store).await;
     // It stays there.
