@@ -275,7 +275,7 @@ fn txt() {
     m000: two
     ");
     // Nobody would know who returned it.
-    insta::assert_snapshot!(shown(Format::Txt, "".into()), @"m000:·");
+    insta::assert_snapshot!(shown(Format::Txt, "".into()), @"m000:");
     insta::assert_snapshot!(shown(Format::Txt, services()), @"m000: [{'name': 'ssh', 'port': 22, 'up': True}, {'name': 'https', 'port': 443, 'up': False}]");
 }
 

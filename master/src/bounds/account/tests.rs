@@ -216,7 +216,7 @@ async fn calls_are_bounded_apart_from_what_the_minion_returns() {
         )
     };
     is_bounded(&call(1), 100, UNBOUNDED).await;
-    is_bounded(&call(5 << 20), 2, UNBOUNDED).await;
+    is_bounded(&call(5 << 20), 4, UNBOUNDED).await;
     let accounts = Accounts::new(Clock);
     exhaust(&accounts, "a", &call(1), UNBOUNDED);
     let returns = MinionRequest::Returns(vec![returned(1)]);
