@@ -23,8 +23,8 @@ pub struct Heartbeat {
     pub waiting: u32,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
-    /// The number of jobs that the minion has begun since its spool was made. A number below an earlier one
-    /// is that of a disk that was restored.
+    /// The number of jobs that the minion has begun since its spool was made, and of heartbeats that it noted there before
+    /// it sent them. A number below an earlier one is that of a disk, or of a memory, that was put back.
     pub begun: u64,
     /// The minion's acknowledgement of expiries.
     pub expiry: ExpiryAck,

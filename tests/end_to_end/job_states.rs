@@ -174,6 +174,34 @@ fn a_job_with_a_time_to_live_waits_for_a_minion_that_is_away() {
     wait_for(&fleet, &jid, "[Cancelled]");
 }
 
+/// A job broke the machine, which was put back to what it was before the job.
+#[test]
+fn a_job_does_not_run_again_on_a_machine_that_was_put_back() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let spool = fleet.path("m1/var/lib/saline/minion/spool.log");
+    let ledger = fleet.path("ledger");
+    let copy = std::fs::read(&spool).unwrap();
+    // The second heartbeat after the copy is noted when the master has answered the first.
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let mut noted = copy.len() as u64;
+    for _ in 0..2 {
+        let before = noted;
+        while noted == before {
+            assert!(Instant::now() < deadline, "no heartbeat is noted");
+            noted = std::fs::metadata(&spool).unwrap().len();
+            std::thread::yield_now();
+        }
+    }
+    let mut minion = fleet.minions.remove("m1").unwrap();
+    let breaking = format!("echo run >> {}; kill -9 {}", ledger.display(), minion.pid());
+    let jid = begin(&fleet, &["m1", "cmd.run", &breaking, "--ttl", "1h"]);
+    minion.wait();
+    std::fs::write(&spool, copy).unwrap();
+    fleet.start_minion("m1");
+    wait_for(&fleet, &jid, "[May have run]");
+    assert_eq!(std::fs::read_to_string(&ledger).unwrap(), "run\n");
+}
+
 /// Somebody removed the state of a minion that runs a job, and it was started again: nobody waits for what it forgot.
 #[test]
 fn a_minion_without_its_spool_is_the_same_machine() {

@@ -33,7 +33,7 @@ pub struct MinionRecord {
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
-    /// The number of jobs that the minion has begun, as far as it was heard.
+    /// The number of jobs that the minion has begun, and of heartbeats that it noted, as far as it was heard.
     pub begun: u64,
     /// The expiry up to which the minion has acknowledged.
     pub expiry_acked_until: MasterTime,

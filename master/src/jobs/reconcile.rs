@@ -38,7 +38,7 @@ pub struct ReconcilingStart {
     pub power_lost: bool,
     /// Whether another start of the minion may live beside it.
     pub beside: bool,
-    /// The number of jobs that the minion has begun, by its disk.
+    /// The number of jobs that the minion has begun and of heartbeats that it noted, by its disk.
     pub begun: u64,
 }
 
@@ -238,7 +238,7 @@ impl JobStore {
         Ok(changes)
     }
 
-    /// Notes how many jobs a minion has begun, as it says with every heartbeat.
+    /// Notes how many jobs a minion has begun and heartbeats it has noted, as it says with every heartbeat.
     pub fn note_begun(&self, minion: &MinionId, begun: u64) {
         if self
             .records

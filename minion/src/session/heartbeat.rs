@@ -60,6 +60,10 @@ impl ActiveSession {
 
     /// Sends one heartbeat. Returns the delay before the next one, if the master answered.
     async fn beat(&self) -> Option<Duration> {
+        let (spool, now) = (Arc::clone(&self.parts.spool), self.parts.clock.reached());
+        let note = move || spool.note_heartbeat(now);
+        // An error means that the runtime is going down.
+        self.parts.context.spawn_blocking(note).await.ok()?;
         let (sent, before) = (LocalTime::now(), self.opener().numbers());
         let ack = self.expiry_ack();
         // There was more to say than fits one ack.

@@ -60,7 +60,7 @@ pub struct Index {
     pub floor: Option<Jid>,
     /// Jobs that expired until then, and were done before this session, may be forgotten.
     pub forgotten: MasterTime,
-    /// The number of jobs that were begun since the spool was made.
+    /// The number of jobs that were begun since the spool was made, and of heartbeats that were noted.
     pub begun: u64,
     /// A session, and the last expiry of the jobs that were acknowledged in it and are forgotten.
     forgotten_in: (u64, MasterTime),

@@ -134,6 +134,7 @@ impl Spool {
                 }
                 Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
                 Record::Forgotten { until } => index.forgotten = index.forgotten.max(until),
+                Record::Heartbeat => index.begun += 1,
                 Record::Start { begun, .. } => index.begun = index.begun.max(begun),
                 Record::Reconciled | Record::Stopped => {}
             }
@@ -197,7 +198,8 @@ impl Spool {
         }
     }
 
-    /// Returns how many jobs were begun since the spool was made.
+    /// Returns how many jobs were begun and heartbeats noted since the spool was made. A master that has heard a larger
+    /// number knows that the disk is an older one, or the memory of the machine.
     pub fn begun(&self) -> u64 {
         lock(&self.index).begun
     }
@@ -220,6 +222,17 @@ impl Spool {
         if let Err(error) = lock(&self.file).append_synced(&Record::Reconciled) {
             tracing::warn!("the reconciliation is not noted in the spool: {error}");
         }
+    }
+
+    /// Notes that a heartbeat is about to be sent. `now` is the master's time, if known.
+    pub fn note_heartbeat(&self, now: Option<MasterTime>) {
+        let mut file = lock(&self.file);
+        match file.append(&Record::Heartbeat, true) {
+            // Only what the disk has: a later start counts no more.
+            Ok(_) => lock(&self.index).begun += 1,
+            Err(error) => tracing::debug!("a heartbeat is not noted in the spool: {error}"),
+        }
+        self.compact_if_grown(&mut file, now);
     }
 
     /// Notes that the minion stops in order, so that a restart of the machine is no loss of power. Call
@@ -436,8 +449,12 @@ impl Spool {
             index.set(jid, None, SpooledJob::Done(Some(session)));
         }
         drop(index);
+        self.compact_if_grown(&mut file, now);
+    }
+
+    fn compact_if_grown(&self, file: &mut SpoolFile, now: Option<MasterTime>) {
         if file.has_grown()
-            && let Err(error) = self.compact(&mut file, now)
+            && let Err(error) = self.compact(file, now)
         {
             tracing::warn!("the spool was not compacted: {error}");
         }

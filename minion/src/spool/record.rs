@@ -53,7 +53,7 @@ pub enum Record {
         predecessors: Vec<StartId>,
         /// The boot and the folder in which it runs.
         place: SpoolLocation,
-        /// The number of jobs that were begun before.
+        /// The number of jobs that were begun before, and of heartbeats.
         begun: u64,
         /// Whether the machine lost power, or the spool was damaged, after that start.
         power_lost: bool,
@@ -81,6 +81,8 @@ pub enum Record {
         /// The time until which the job may come again.
         expires: MasterTime,
     },
+    /// A heartbeat is about to be sent.
+    Heartbeat,
 }
 
 /// Encodes a record with its header.

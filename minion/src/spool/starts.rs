@@ -64,6 +64,8 @@ impl StartsRead {
                 }
             }
             Record::Stopped => self.stopped = true,
+            // Says nothing of a job. The last one may be written while the minion stops.
+            Record::Heartbeat => {}
             // Written after the minion had stopped in order, so it had not.
             _ => self.stopped = false,
         }

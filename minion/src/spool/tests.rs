@@ -368,6 +368,36 @@ fn a_start_is_known_to_the_next_one() {
 }
 
 #[test]
+fn an_older_spool_shows_by_the_heartbeats_that_it_noted() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.note_heartbeat(None);
+    let copy = std::fs::read(folder.path()).unwrap();
+    spool.note_heartbeat(None);
+    assert_eq!(spool.begun(), 2);
+    spool.compact(&mut lock(&spool.file), None).unwrap();
+    drop(spool);
+    assert_eq!(folder.open().begun(), 2);
+    std::fs::write(folder.path(), copy).unwrap();
+    assert_eq!(folder.open().begun(), 1);
+
+    // A minion that runs no job notes heartbeats for ever.
+    let spool = folder.open();
+    for _ in 0..20_000 {
+        spool.note_heartbeat(None);
+    }
+    assert!(folder.size() < 200_000, "{}", folder.size());
+    // One that ends while the minion stops is no sign of a loss of power.
+    let mut read = StartsRead::default();
+    read.take(&spool.start_record());
+    read.take(&Record::Stopped);
+    read.take(&Record::Heartbeat);
+    let place = SpoolLocation::named("another", 1);
+    let id = StartId([9; 16]);
+    assert!(!read.next(id, &place, false, false).power_lost);
+}
+
+#[test]
 fn a_start_without_its_spool_follows_the_one_that_is_noted_beside_the_identity() {
     let folder = Folder::new();
     let identity = folder.0.path().join("pki");

@@ -230,6 +230,7 @@ impl World {
 
     async fn heartbeat(&mut self) {
         let Some(session) = self.session else { return };
+        self.spool.note_heartbeat(Some(self.clock.now()));
         let running: Vec<Jid> = self.running.iter().map(|job| job.jid.clone()).collect();
         self.store
             .mark_running(&minion(), &running, usize::MAX)
