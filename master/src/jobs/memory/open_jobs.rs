@@ -286,8 +286,8 @@ impl OpenJobs {
 
     /// Returns the number of jobs in which a minion's state is not final.
     pub(crate) fn under_way(&self) -> usize {
-        let open = self.jobs.values().filter(|job| !job.minions.is_empty());
-        open.count()
+        let open = self.jobs.values();
+        open.filter(|job| !job.minions.is_empty()).count()
     }
 
     /// Returns the number of the minions of all jobs whose state is not final.
@@ -419,14 +419,19 @@ impl OpenJobs {
         }
         let before = opened.minions.get(minion).copied();
         let is_written_as_running = before.is_some_and(|open| open.is_written_as_running);
-        // What is to be written already must not be written over what is true now. A start must not read that a
-        // minion runs a job which has returned.
-        if is_written
-            || opened.unwritten.get(minion).is_some()
-            || (to == MinionJobState::Returned && is_written_as_running)
-        {
-            opened.unwritten.insert(minion, to);
+        let is_left = match to {
+            // The return tells. A start must not read that a minion runs a job which has returned.
+            MinionJobState::Returned => {
+                is_written_as_running || !opened.unwritten.take_back(minion)
+            }
+            // What is to be written already must not be written over what is true now.
+            _ => is_written || opened.unwritten.get(minion).is_some(),
+        };
+        if is_left {
+            opened.unwritten.insert(minion, to, is_written_as_running);
             self.changed.insert(job);
+        } else if opened.unwritten.is_empty() {
+            self.changed.remove(&job);
         }
         match to.is_final() {
             true => {

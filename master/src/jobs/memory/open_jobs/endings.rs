@@ -144,7 +144,9 @@ impl OpenJobs {
         };
         for minion in opened.minions_in(|state| state == MinionJobState::Running) {
             opened.minions.remove(&minion);
-            opened.unwritten.insert(&minion, MinionJobState::Expired);
+            opened
+                .unwritten
+                .insert(&minion, MinionJobState::Expired, true);
             self.changed.insert(job);
             self.offers -= 1;
             note_open(&mut self.open, &minion, job, None);

@@ -10,9 +10,18 @@ use super::OpenJobs;
 /// The states of a job's minions that have to be written.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
-    states: BTreeMap<MinionId, (MinionJobState, u64)>,
+    states: BTreeMap<MinionId, Change>,
     /// The number of the last change.
     last: u64,
+}
+
+/// A state that has to be written.
+#[derive(Debug)]
+struct Change {
+    state: MinionJobState,
+    number: u64,
+    /// Whether the store may have a row of the minion: it has one, or one was given out to be written.
+    may_have_row: bool,
 }
 
 /// A state of a minion in a job that has to be written.
@@ -26,19 +35,39 @@ pub(crate) struct UnwrittenState {
 }
 
 impl Unwritten {
-    pub(super) fn insert(&mut self, minion: &MinionId, state: MinionJobState) {
+    /// Notes a state that has to be written. `has_row` says that the store has a row of the minion.
+    pub(super) fn insert(&mut self, minion: &MinionId, state: MinionJobState, has_row: bool) {
         self.last += 1;
-        self.states.insert(minion.clone(), (state, self.last));
+        let before = self.states.get(minion);
+        let change = Change {
+            state,
+            number: self.last,
+            may_have_row: has_row || before.is_some_and(|change| change.may_have_row),
+        };
+        self.states.insert(minion.clone(), change);
+    }
+
+    /// Removes the state of a minion unless the store may have a row of it. Returns whether none is left.
+    pub(super) fn take_back(&mut self, minion: &MinionId) -> bool {
+        if self
+            .states
+            .get(minion)
+            .is_some_and(|change| change.may_have_row)
+        {
+            return false;
+        }
+        self.states.remove(minion);
+        true
     }
 
     pub(super) fn get(&self, minion: &MinionId) -> Option<MinionJobState> {
-        self.states.get(minion).map(|(state, _)| *state)
+        self.states.get(minion).map(|change| change.state)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&MinionId, MinionJobState)> {
         self.states
             .iter()
-            .map(|(minion, (state, _))| (minion, *state))
+            .map(|(minion, change)| (minion, change.state))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -56,28 +85,35 @@ impl OpenJobs {
     /// Returns at most `most` states that are not written, in the order of the jobs and of their minions, after that of a
     /// minion in a job.
     pub(crate) fn unwritten(
-        &self,
+        &mut self,
         after: Option<&(i64, MinionId)>,
         most: usize,
     ) -> Vec<UnwrittenState> {
         let first = after.map_or(i64::MIN, |(job, _)| *job);
-        let jobs = self.changed.range(first..);
-        let jobs = jobs.filter_map(|number| Some((*number, self.jobs.get(number)?)));
-        let states = jobs.flat_map(|(number, job)| {
-            let after = after.filter(|(first, _)| *first == number);
+        let mut states = Vec::new();
+        for job in self.changed.range(first..) {
+            let Some(opened) = self.jobs.get_mut(job) else {
+                continue;
+            };
+            let after = after.filter(|(first, _)| first == job);
             let from = after.map_or(Bound::Unbounded, |(_, minion)| Bound::Excluded(minion));
-            let states = job
-                .unwritten
-                .states
-                .range::<MinionId, _>((from, Bound::Unbounded));
-            states.map(move |(minion, (state, change))| UnwrittenState {
-                job: number,
-                minion: minion.clone(),
-                state: *state,
-                change: *change,
-            })
-        });
-        states.take(most).collect()
+            let left = most.saturating_sub(states.len());
+            let range = (from, Bound::Unbounded);
+            let of_job = opened.unwritten.states.range_mut::<MinionId, _>(range);
+            states.extend(of_job.take(left).map(|(minion, change)| {
+                change.may_have_row = true;
+                UnwrittenState {
+                    job: *job,
+                    minion: minion.clone(),
+                    state: change.state,
+                    change: change.number,
+                }
+            }));
+            if states.len() == most {
+                break;
+            }
+        }
+        states
     }
 
     /// Notes that a state is written.
@@ -89,7 +125,7 @@ impl OpenJobs {
             open.is_written_as_running = written.state == MinionJobState::Running;
         }
         let states = &mut opened.unwritten.states;
-        let is_last = |(_, change): &(MinionJobState, u64)| *change == written.change;
+        let is_last = |change: &Change| change.number == written.change;
         if states.get(&written.minion).is_some_and(is_last) {
             states.remove(&written.minion);
             if states.is_empty() {
