@@ -25,7 +25,7 @@ absent leaves every option at its default; an absent folder is an error.
 - Options of Salt's that Saline does not have cause one warning in the log, which names them. A daemon
   does not start with one that restricts what it does, such as `disable_modules` or
   a `user` that it does not run as. Unknown names, duplicate names in one file, and invalid values are
-  errors with file, line and column, all told at once.
+  errors with file, line and column, of which one error names the first, and how many more there are.
 - Times are seconds where the table does not say another unit, and may have a fraction (`0.5`) or a unit
   (`90s`, `15m`, `1h`, `2d`). Numbers of bytes may have a unit (`64K`, `10M`, `10G`). Numbers may be
   quoted. Texts that look like numbers or truth values must be quoted (`id: '1234'`).

@@ -182,7 +182,7 @@ impl Maintenance {
         self.events.jobs_expired(&expired).await;
         for (jid, id) in self.jobs.take_given_up() {
             tracing::warn!(
-                "job {jid}: minion {id} runs more than {MAX_RUNNING} jobs, and this one is given up"
+                "job {jid}: minion {id} runs more than {MAX_RUNNING} jobs: the master does not follow this one any more and shows it as \"lost track\""
             );
             let state = MinionJobState::LostTrack;
             self.events.job_state(&jid, &id, state).await;

@@ -222,8 +222,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "job_store_size",
         unit: "bytes, 0 for no bound",
         default: "",
-        help: "The size from which the oldest jobs are removed before keep_jobs_seconds; 0 for no \
-               such size. Not set: a quarter of the file system that holds the store.",
+        help: "The size of all files of the store from which the oldest jobs are removed before keep_jobs_seconds. Not set: a quarter of the file system that holds the store.",
         read: |config, given| {
             let size =
                 given.optional(|given| given.bytes(0..=i64::MAX, "bytes, 0 for no bound"))?;
@@ -309,8 +308,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "max_pending_keys",
         unit: "keys, 1 or more",
         default: "10000",
-        help: "The largest number of pending keys, and of denied keys. When there are so many, the address that has most \
-               of them loses one for a minion at another address; minions whose address is not known count as one \
+        help: "The largest number of pending keys, and that of denied keys. When there are so many of a kind, the address that has most \
+               of it loses one for a minion at another address; minions whose address is not known count as one \
                address. Other new minions are refused until there is room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
@@ -384,8 +383,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "publish_session",
         unit: "seconds, from 60",
         default: "86400",
-        help: "How long the group key is used, with which jobs for more than 64 minions are sealed. Then every connected \
-               minion gets a new one.",
+        help: "How long one group key is used, which seals the jobs for more than 64 minions. Then every connected minion \
+               gets a new one.",
         read: |config, given| {
             let seconds: u64 = given.whole(60..=i64::from(u32::MAX), "seconds, from 60")?;
             config.publish_session = Duration::from_secs(seconds);

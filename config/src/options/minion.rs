@@ -215,8 +215,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "rekey_interval",
         unit: "seconds, from 10",
         default: "3600",
-        help: "How long the keys of a session with the master are used at most. Then the minion makes another session over the \
-               same connection, and goes over to it.",
+        help: "The longest time for which the keys of a session with the master are used. Then the minion makes a new session \
+               over the same connection, and switches to it.",
         read: |config, given| {
             let seconds: u64 = given.whole(10..=i64::from(u32::MAX), "seconds, from 10")?;
             config.rekey_interval = Duration::from_secs(seconds);
