@@ -77,7 +77,7 @@ fn the_masters_time_is_set_back_after_a_start_with_a_clock_that_was_far_ahead() 
         .expect(0);
     let running = jid(&running.stdout);
     let refused = set_back(&fleet).expect(1);
-    assert!(refused.stderr.contains("1 jobs are open"), "{refused:?}");
+    assert!(refused.stderr.contains("open jobs: 1"), "{refused:?}");
     fleet
         .saline(&["m1", "saltutil.kill_job", &running])
         .expect(0);

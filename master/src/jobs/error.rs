@@ -12,7 +12,10 @@ use saline_messages::Jid;
 #[non_exhaustive]
 pub enum StoreError {
     /// The file or its folder cannot be created or opened.
-    #[error("the store {}: {source}", path.display())]
+    #[error(
+        "{} of the store cannot be read or written: {source}; see that the folder is there and belongs to the master's user",
+        path.display()
+    )]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -20,7 +23,11 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// The file exists but is no usable store.
-    #[error("the store {}: {source}", path.display())]
+    #[error(
+        "the file {} of the store cannot be opened: {source}; see that it belongs to the master's user, or put a copy of it \
+         in its place (docs/operating.md)",
+        path.display()
+    )]
     Open {
         /// The file.
         path: PathBuf,
@@ -45,13 +52,16 @@ pub enum StoreError {
         known: i64,
     },
     /// The system has no randomness, with which secrets are sealed.
-    #[error("the system has no randomness")]
+    #[error("the secrets of the job cannot be stored: the system has no randomness; try again")]
     NoRandomness,
     /// The disk is full. No part of the command was kept.
-    #[error("the disk of the store is full")]
+    #[error(
+        "the disk of the store is full: nothing is stored until it has room; remove other files, or set a smaller \
+         job_store_size"
+    )]
     Full,
     /// Another job has the same jid.
-    #[error("job {0} exists already")]
+    #[error("job {0} exists already, and nothing was published: choose another --jid, or none")]
     JidTaken(Jid),
     /// The store holds a value that no version writes: the file was changed from outside.
     #[error("the store is damaged: expected {what}, found {found}")]
@@ -74,7 +84,9 @@ pub enum StoreError {
         source: Box<StoreError>,
     },
     /// SQLite failed. No part of the command was kept.
-    #[error("the store: {0}")]
+    #[error(
+        "SQLite failed in the store: {0}; nothing was stored, and the order may be given again"
+    )]
     Database(#[source] Arc<rusqlite::Error>),
     /// Too many minions of too many jobs are under way.
     #[error(
@@ -92,7 +104,7 @@ pub enum StoreError {
     #[error("the job was removed meanwhile, because of keep_jobs_seconds or job_store_size")]
     Removed,
     /// The store was closed.
-    #[error("the store is closed")]
+    #[error("the store is closed, since the master stops: give the order again when it runs")]
     Closed,
 }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::Connection;
 use saline_messages::MasterTime;
 
-use super::disk::damaged::rename_with_log;
 use super::disk::partitions::{Connections, Partitions};
 use super::disk::schema::{self, Access};
+use super::disk::set_aside::rename_with_log;
 use super::{JobStore, StoreError, StoreSettings, lock, lookup, minion_records, received};
 use crate::clock::MasterClock;
 
@@ -33,14 +33,15 @@ const LEAST: MasterTime = 60_000;
 pub enum SetBackError {
     /// The time is right, or nearly.
     #[error(
-        "the master's time is {0} s ahead of this machine's clock: less than a minute is made up for slowly, and nothing is \
-         set back"
+        "the master's time was not set back: it is {0} s ahead of this machine's clock, and less than a minute is made up \
+         for slowly; there is nothing to do"
     )]
     NotAhead(u64),
     /// Minions may begin or run jobs.
     #[error(
-        "{0} jobs are open: saline-run jobs.active and jobs.list_jobs show them; wait until they have ended, or cancel \
-         them, and try again"
+        "the master's time was not set back, since minions may begin or run jobs (open jobs: {0}): `saline-run jobs.active` \
+         and `saline-run jobs.list_jobs` show them; wait until they have ended, or cancel them with `saline-run \
+         jobs.cancel`, and order it again"
     )]
     JobsOpen(usize),
     /// The order cannot be written.
@@ -93,7 +94,7 @@ impl JobStore {
         let remove_order =
             || fs::remove_file(&order).map_err(|error| StoreError::io(&order, error));
         if let Err(why) = self.may_set_back() {
-            tracing::error!("the master's time was not set back as ordered: {why}");
+            tracing::error!("what clock.set_back ordered was not done: {why}");
             remove_order()?;
             return Ok(self);
         }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use saline_channel::PublicIdentity;
 use saline_channel::noise::VerifiedPeer;
 use saline_messages::{
-    Admission, EventOrigin, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role,
-    SOFTWARE, Welcome,
+    Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
 use saline_protocol::transport::{Context, Peer, Source};
 
-use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
-use crate::authorize::{Admits, LOCAL_OPERATOR, LocalUser, Principal};
+use crate::authorize::{LOCAL_OPERATOR, Principal};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
-use crate::decisions::{Decisions, Details};
+use crate::decisions::Decisions;
 use crate::events::Events;
-use crate::keys::{KeyAccess, KeysUnreadable, Verdict};
+use crate::keys::{KeyAccess, KeysUnreadable};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{ListenerKind, Session, Sessions};
 use crate::settings::LiveSettings;
 
+mod local_user;
+mod minion;
 #[cfg(test)]
 mod tests;
 
@@ -263,64 +263,6 @@ impl AdmissionControl {
         })
     }
 
-    /// Decides about a user of this machine, who is the one that the system tells, whatever the keys are.
-    async fn local_user(&self, proven: &VerifiedPeer, peer: Peer) -> AdmissionDecision {
-        let (Source::User(uid), Role::Operator) = (peer.source, proven.role) else {
-            return AdmissionDecision::reject_nameless();
-        };
-        if let Some(admission) = self.refuse_version(proven) {
-            return AdmissionDecision {
-                admission,
-                ..AdmissionDecision::reject_nameless()
-            };
-        }
-        match self.look_up(uid).await {
-            Ok(Some(user)) => self.admit_user(Arc::new(user)).await,
-            Ok(None) => AdmissionDecision::reject_nameless(),
-            Err(KeysUnreadable) => AdmissionDecision {
-                admission: Admission::Full,
-                ..AdmissionDecision::reject_nameless()
-            },
-        }
-    }
-
-    /// Decides about a session of a user of this machine. A refusal has its line in the audit file.
-    async fn admit_user(&self, user: Arc<LocalUser>) -> AdmissionDecision {
-        let admits = self.decisions.authorizer.admits(&user);
-        let principal = Principal::LocalUser(user);
-        let admission = match admits {
-            Admits::Yes => Admission::Accepted(()),
-            Admits::NoRule(refusal) => {
-                self.decisions.note_user_refused(&principal, &refusal).await;
-                Admission::Rejected
-            }
-            Admits::Blacklisted(refusal) => {
-                self.decisions.note_user_refused(&principal, &refusal).await;
-                Admission::Denied
-            }
-        };
-        AdmissionDecision {
-            principal,
-            admission,
-        }
-    }
-
-    /// Returns the user of this machine with this number; none if the system knows no such user.
-    async fn look_up(&self, uid: u32) -> Result<Option<LocalUser>, KeysUnreadable> {
-        let looked_up = self
-            .context
-            .spawn_blocking(move || local_users::look_up(uid));
-        match looked_up.await {
-            Ok(Ok(user)) => Ok(user),
-            Ok(Err(error)) => {
-                tracing::error!("the user with number {uid} cannot be looked up: {error}");
-                Err(KeysUnreadable)
-            }
-            // The runtime logs that it panicked.
-            Err(_) => Err(KeysUnreadable),
-        }
-    }
-
     async fn operator(
         &self,
         proven: &VerifiedPeer,
@@ -364,151 +306,6 @@ impl AdmissionControl {
             principal: Principal::Caller(id),
             admission,
         })
-    }
-
-    /// Decides about a minion: at its first contact over the connection `first`, or again.
-    async fn minion(
-        &self,
-        id: &MinionId,
-        identity: PublicIdentity,
-        source: Source,
-        first: Option<Peer>,
-    ) -> Admission<()> {
-        if self.is_full(id) {
-            if self.limiter.allows(id) {
-                if self.warnings.take() {
-                    let most = self.settings.now().max_minions;
-                    tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
-                }
-                self.events.auth(id, "full", false, identity).await;
-            }
-            return Admission::Full;
-        }
-        let (asked, policy) = (id.clone(), self.settings.now().policy);
-        let verdict = self
-            .keys
-            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, policy))
-            .await;
-        let Some(verdict) = verdict else {
-            return Admission::Full;
-        };
-        if let Some((state, displaced)) = &verdict.displaced {
-            let adjective = state.adjective();
-            tracing::info!(
-                "removed the {adjective} key of minion {displaced} for another one: its source has too many of the \
-                 max_pending_keys ({})",
-                policy.max_pending
-            );
-            let origin = EventOrigin::master();
-            self.events.key(origin, displaced, "delete").await;
-            let subject = format!("delete, {adjective}");
-            let noted = self
-                .decisions
-                .note_key_refused(displaced, subject, "max_pending_keys");
-            noted.await;
-        }
-        let mut is_new = verdict.changed;
-        if verdict.admission == Admission::Denied
-            && let Some(address) = first.and_then(|peer| peer.address)
-        {
-            let now = self.clock.clock().now();
-            is_new |= self.denied.note(id, identity.0, address, now);
-        }
-        if verdict.changed && verdict.admission == Admission::Denied {
-            let subject = format!("deny, fingerprint {}", identity.fingerprint());
-            let rule = "another key is known under the id";
-            self.decisions.note_key_refused(id, subject, rule).await;
-        }
-        if verdict.changed && verdict.admission.is_accepted() {
-            let minions = [id.clone()];
-            let details = Details {
-                minions: Some(&minions),
-                subject: Some(format!("accept, fingerprint {}", identity.fingerprint())),
-                ..Details::default()
-            };
-            self.decisions.note_own_act(details).await;
-        }
-        self.report(id, identity, &verdict, is_new, first).await;
-        if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
-            // The minion asks again.
-            return Admission::Full;
-        }
-        verdict.admission
-    }
-
-    /// Withdraws what was offered to another key under this id before the minion with the accepted key can ask
-    /// for it: the other key was replaced by `open_mode`, or by hand a moment ago.
-    ///
-    /// # Errors
-    /// When the keys cannot be read now, so that nobody knows which of the two is accepted.
-    async fn settle_key(
-        &self,
-        id: &MinionId,
-        identity: PublicIdentity,
-    ) -> Result<(), KeysUnreadable> {
-        if self.revocation.jobs.has_key(id, identity.0) {
-            return Ok(());
-        }
-        // It may be this one that has been replaced meanwhile; its session will be refused.
-        let unreadable = Box::pin(self.revocation.settle(vec![id.clone()])).await;
-        match unreadable.is_empty() {
-            true => Ok(()),
-            false => Err(KeysUnreadable),
-        }
-    }
-
-    /// Accepts a minion whose identity is accepted, unless its Noise key is one that it has replaced: whoever came by the old one
-    /// has the vouch for it as well.
-    fn accept_vouch(&self, id: &MinionId, proven: &VerifiedPeer) -> Admission<()> {
-        if self.revocation.jobs.note_vouch(id, proven.issued) {
-            return Admission::Accepted(());
-        }
-        if self.limiter.allows(id) {
-            tracing::warn!(
-                "refused minion {id}: it comes with a Noise key that it had before the one that it has; if its disk was put \
-                 back, remove noise.key from its pki_dir and start it again"
-            );
-        }
-        Admission::OldNoiseKey
-    }
-
-    fn is_full(&self, id: &MinionId) -> bool {
-        let most = self.settings.now().max_minions;
-        most > 0 && self.sessions.counted_minions() >= most && self.sessions.alive(id).is_none()
-    }
-
-    /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate
-    /// for a first contact, and never for a poll. A key that is new, and waits or is denied, is a warning: an
-    /// operator has to act.
-    async fn report(
-        &self,
-        id: &MinionId,
-        identity: PublicIdentity,
-        verdict: &Verdict,
-        is_new: bool,
-        first: Option<Peer>,
-    ) {
-        let is_allowed = self.limiter.allows(id);
-        if !verdict.changed && (first.is_none() || !is_allowed) {
-            return;
-        }
-        let (act, key) = (verdict.act, identity.fingerprint());
-        let from = first.map_or_else(String::new, |peer| format!(" at {peer}"));
-        let is_warning = is_new
-            && matches!(verdict.admission, Admission::Pending | Admission::Denied)
-            && self.warnings.take();
-        match &verdict.admission {
-            Admission::Pending if is_warning => tracing::warn!(
-                "the key of minion {id}{from} waits to be accepted: its fingerprint is {key}; `saline-key -a \
-                 {id}` accepts it"
-            ),
-            Admission::Denied if is_warning => tracing::warn!(
-                "minion {id}{from} is denied: its key, fingerprint {key}, is not the one that is known under \
-                 this id, which `saline-key -f {id}` shows"
-            ),
-            _ => tracing::info!("minion {id}{from}: {act} (key {})", short(&identity)),
-        }
-        self.events.auth(id, act, verdict.result, identity).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! `jobs`: jobs of the store and runs of this master.
 
-use saline_functions::{Failure, Mapping, function};
+use saline_functions::{Failure, Mapping, function, parameters};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -306,6 +306,20 @@ async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
     Ok(Value::Map(minions.collect()))
 }
 
+/// The parameters of `jobs.list_jobs`.
+#[parameters]
+struct ListedJobs {
+    search_metadata: Option<Mapping>,
+    search_function: Option<Globs>,
+    search_target: Option<Globs>,
+    start_time: Option<SearchTime>,
+    end_time: Option<SearchTime>,
+    #[default(false)]
+    display_progress: bool,
+    #[default(false)]
+    include_calls: bool,
+}
+
 /// Returns the jobs of the store without their returns, the oldest first, and at most the newest 50,000. The function of an
 /// asynchronous runner begins with `runner.`. A job is listed if it passes every filter:
 ///
@@ -331,20 +345,16 @@ async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
 ///     saline-run jobs.list_jobs search_target='web*' start_time='2026-11-21 09:00' end_time='2026-11-21 10:00'
 ///     saline-run jobs.list_jobs search_metadata='{ticket: 4711}'
 #[function]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the parameters that an operator names"
-)]
-async fn list_jobs(
-    run: &Run,
-    search_metadata: Option<Mapping>,
-    search_function: Option<Globs>,
-    search_target: Option<Globs>,
-    start_time: Option<SearchTime>,
-    end_time: Option<SearchTime>,
-    #[default(false)] display_progress: bool,
-    #[default(false)] include_calls: bool,
-) -> Result<Packed> {
+async fn list_jobs(run: &Run, #[parameters] listed: ListedJobs) -> Result<Packed> {
+    let ListedJobs {
+        search_metadata,
+        search_function,
+        search_target,
+        start_time,
+        end_time,
+        display_progress,
+        include_calls,
+    } = listed;
     progress(run, display_progress).await;
     let (now, all) = (
         run.parts.clock().wall().into(),

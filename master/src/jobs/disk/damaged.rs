@@ -1,11 +1,11 @@
 //! Files that cannot be read because of what is in them: which errors say so, and where such a file goes.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use rusqlite::ErrorCode;
 
+use super::set_aside::rename_with_log;
 use crate::jobs::StoreError;
 
 /// The end of the name of a file that was set aside.
@@ -30,28 +30,6 @@ pub(crate) fn is_damage(error: &StoreError) -> bool {
 /// When a file cannot be renamed.
 pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     rename_with_log(path, ENDING)
-}
-
-/// Gives a file and its log other names, which end with a point and `ending`. Returns that of the file. The caller has
-/// closed it.
-///
-/// # Errors
-/// When a file cannot be renamed.
-pub(crate) fn rename_with_log(path: &Path, ending: &str) -> io::Result<PathBuf> {
-    let with = |suffix: &str| {
-        let mut name = OsString::from(path);
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    for log in ["-wal", "-shm"] {
-        match fs::rename(with(log), with(&format!(".{ending}{log}"))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    let aside = with(&format!(".{ending}"));
-    fs::rename(path, &aside)?;
-    Ok(aside)
 }
 
 /// Whether a file of this folder was set aside and is still there.

@@ -9,5 +9,6 @@ pub(super) mod reserve;
 pub(super) mod return_parts;
 pub(crate) mod rows;
 pub(crate) mod schema;
+pub(super) mod set_aside;
 pub(crate) mod thread;
 pub(crate) mod writer;

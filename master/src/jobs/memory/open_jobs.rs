@@ -15,7 +15,9 @@ use saline_messages::{Jid, MAX_RUNNING, MasterTime, MinionId, MinionJobState};
 use tokio::sync::Notify;
 
 mod batches;
+mod changes;
 mod endings;
+mod of_minion;
 mod unwritten;
 
 use super::states::{States, may_become};
@@ -26,6 +28,7 @@ pub(crate) use batches::Recovered;
 pub(crate) use unwritten::UnwrittenState;
 
 use batches::OpenBatch;
+use of_minion::{JobsOfMinion, note_open};
 use unwritten::Unwritten;
 
 /// How long an offer stays here after its expiry though its minion has not acknowledged it, in
@@ -70,14 +73,6 @@ pub struct ActiveJob {
     pub jid: Jid,
     /// The minions that run it.
     pub running: Vec<MinionId>,
-}
-
-/// The jobs in which a minion's state is not final.
-#[derive(Debug, Default)]
-struct JobsOfMinion {
-    all: BTreeSet<i64>,
-    /// Those that it runs.
-    running: BTreeSet<i64>,
 }
 
 #[derive(Debug)]
@@ -295,36 +290,6 @@ impl OpenJobs {
         self.offers
     }
 
-    /// Returns the `most` minions that have the most jobs in a state that is not final, with the numbers of these jobs.
-    pub(crate) fn busiest(&self, most: usize) -> Vec<(MinionId, usize)> {
-        let mut counts: Vec<(usize, &MinionId)> = self
-            .open
-            .iter()
-            .map(|(minion, jobs)| (jobs.all.len(), minion))
-            .collect();
-        counts.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-        let first = counts.into_iter().take(most);
-        first
-            .map(|(count, minion)| (minion.clone(), count))
-            .collect()
-    }
-
-    /// Returns the minions that have a job here in a state that is not final.
-    pub(crate) fn minions(&self) -> Vec<MinionId> {
-        self.open.keys().cloned().collect()
-    }
-
-    /// Whether the minion has a job here in a state that is not final.
-    pub(crate) fn has_minion(&self, minion: &MinionId) -> bool {
-        self.open.contains_key(minion)
-    }
-
-    /// Returns how many of `wanted` further jobs the minion may run, if it may run `most` at a time.
-    pub(crate) fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
-        let running = self.open.get(minion).map_or(0, |jobs| jobs.running.len());
-        wanted.min(most.saturating_sub(running))
-    }
-
     /// Whether the job is here.
     pub(crate) fn has(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)
@@ -360,185 +325,6 @@ impl OpenJobs {
             here.entry(minion.clone()).or_insert(state);
         }
         here.into_iter().take(most).collect()
-    }
-
-    /// Changes the state of a minion if the change is [allowed](may_become). Returns whether it was.
-    pub(crate) fn set(
-        &mut self,
-        job: i64,
-        minion: &MinionId,
-        to: MinionJobState,
-        now: MasterTime,
-    ) -> bool {
-        let is_written = to != MinionJobState::Returned;
-        self.change(job, minion, to, now, is_written)
-    }
-
-    /// Notes that the return of a minion is stored, and whether it is one of a failure.
-    pub(crate) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
-        self.change_to(job, minion, MinionJobState::Returned, failed, now, false);
-    }
-
-    /// Changes a state. `is_written` says that only what is written tells it after a crash.
-    fn change(
-        &mut self,
-        job: i64,
-        minion: &MinionId,
-        to: MinionJobState,
-        now: MasterTime,
-        is_written: bool,
-    ) -> bool {
-        self.change_to(job, minion, to, false, now, is_written)
-    }
-
-    fn change_to(
-        &mut self,
-        job: i64,
-        minion: &MinionId,
-        to: MinionJobState,
-        failed: bool,
-        now: MasterTime,
-        is_written: bool,
-    ) -> bool {
-        let Some(opened) = self.jobs.get_mut(&job) else {
-            return false;
-        };
-        if to == MinionJobState::Running {
-            opened.heard = opened.heard.max(now);
-        }
-        let Some(from) = opened.find(minion) else {
-            return false;
-        };
-        if !may_become(from, to) {
-            return false;
-        }
-        self.state_changed.notify_waiters();
-        if let Some(batch) = &mut opened.batch {
-            batch.changed(minion, to, failed, now);
-            self.batch_changed.notify_one();
-        }
-        let before = opened.minions.get(minion).copied();
-        let is_written_as_running = before.is_some_and(|open| open.is_written_as_running);
-        let is_left = match to {
-            // The return tells. A start must not read that a minion runs a job which has returned.
-            MinionJobState::Returned => {
-                is_written_as_running || !opened.unwritten.take_back(minion)
-            }
-            // What is to be written already must not be written over what is true now.
-            _ => is_written || opened.unwritten.get(minion).is_some(),
-        };
-        if is_left {
-            opened.unwritten.insert(minion, to, is_written_as_running);
-            self.changed.insert(job);
-        } else if opened.unwritten.is_empty() {
-            self.changed.remove(&job);
-        }
-        match to.is_final() {
-            true => {
-                opened.minions.remove(minion);
-                self.offers -= usize::from(before.is_some());
-            }
-            false => {
-                let open = OpenMinion {
-                    state: to,
-                    is_written_as_running,
-                };
-                opened.minions.insert(minion.clone(), open);
-                self.offers += usize::from(before.is_none());
-            }
-        }
-        note_open(&mut self.open, minion, job, (!to.is_final()).then_some(to));
-        if to == MinionJobState::Running {
-            self.give_up_oldest(minion, now);
-        }
-        self.leave_if_over(job);
-        true
-    }
-
-    /// Gives the oldest job up that a minion runs, if it runs too many: nobody asks it for that one any more.
-    fn give_up_oldest(&mut self, minion: &MinionId, now: MasterTime) {
-        let running = self.open.get(minion).map(|jobs| &jobs.running);
-        let Some(running) = running.filter(|running| running.len() > self.most_running) else {
-            return;
-        };
-        let Some(oldest) = running.first().copied() else {
-            return;
-        };
-        self.change(oldest, minion, MinionJobState::LostTrack, now, true);
-        self.given_up
-            .push((jid::from_micros(oldest), minion.clone()));
-    }
-
-    /// Takes what minions ran that was given up because they run too much.
-    pub(crate) fn take_given_up(&mut self) -> Vec<(Jid, MinionId)> {
-        std::mem::take(&mut self.given_up)
-    }
-
-    /// Returns the first jobs after `after` that the minion may still begin at `now`, the oldest first.
-    pub(crate) fn unbegun(
-        &self,
-        minion: &MinionId,
-        after: i64,
-        now: MasterTime,
-        most: usize,
-    ) -> Vec<i64> {
-        let in_time = |job: &OpenJob| job.expires > now;
-        let unbegun = self.open_jobs(minion, after).filter(|(number, job, _)| {
-            job.may_begin(minion) && in_time(job) && !self.cancelled.contains(number)
-        });
-        unbegun.map(|(number, _, _)| number).take(most).collect()
-    }
-
-    /// Returns the jobs after `after` that were handed over to the minion and have no final state, with their
-    /// states, the oldest first.
-    pub(crate) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, MinionJobState)> {
-        let handed = self.open_jobs(minion, after).filter(|(_, _, state)| {
-            matches!(state, MinionJobState::Offered | MinionJobState::Running)
-        });
-        handed.map(|(number, _, state)| (number, state)).collect()
-    }
-
-    /// Returns the jobs that wait for the minion: it was handed them, or its turn in a batch has not come.
-    pub(crate) fn waiting_for(&self, minion: &MinionId) -> Vec<i64> {
-        let waits = |state| {
-            matches!(
-                state,
-                MinionJobState::Offered | MinionJobState::Running | MinionJobState::Waiting
-            )
-        };
-        let open = self.open_jobs(minion, i64::MIN);
-        let waiting = open.filter(|(_, _, state)| waits(*state));
-        waiting.map(|(number, _, _)| number).collect()
-    }
-
-    /// Returns the jobs that were cancelled after they were handed over to the minion, and that it has not
-    /// accounted for.
-    pub(crate) fn cancelled_of(&self, minion: &MinionId, most: usize) -> Vec<i64> {
-        if self.cancelled.is_empty() {
-            return Vec::new();
-        }
-        let offered = self
-            .open_jobs(minion, i64::MIN)
-            .filter(|(number, _, state)| {
-                *state == MinionJobState::Offered && self.cancelled.contains(number)
-            });
-        offered.map(|(number, _, _)| number).take(most).collect()
-    }
-
-    fn open_jobs<'a>(
-        &'a self,
-        minion: &MinionId,
-        after: i64,
-    ) -> impl Iterator<Item = (i64, &'a OpenJob, MinionJobState)> + use<'a> {
-        let open = self.open.get(minion);
-        let later = open
-            .into_iter()
-            .flat_map(move |jobs| jobs.all.range(after.saturating_add(1)..));
-        let minion = minion.clone();
-        later.filter_map(move |number| {
-            let job = self.jobs.get(number)?;
-            Some((*number, job, job.find(&minion)?))
-        })
     }
 
     /// Whether the job is here and was cancelled.
@@ -584,35 +370,6 @@ impl OpenJobs {
             note_open(&mut self.open, minion, job, None);
         }
         self.batch_left(job, gone);
-    }
-}
-
-/// Notes the state of a minion in a job, if it is not final, for the jobs of that minion.
-fn note_open(
-    open: &mut HashMap<MinionId, JobsOfMinion>,
-    minion: &MinionId,
-    job: i64,
-    state: Option<MinionJobState>,
-) {
-    let Some(state) = state else {
-        if let Some(jobs) = open.get_mut(minion) {
-            jobs.all.remove(&job);
-            jobs.running.remove(&job);
-            if jobs.all.is_empty() {
-                open.remove(minion);
-            }
-        }
-        return;
-    };
-    if !open.contains_key(minion) {
-        open.insert(minion.clone(), JobsOfMinion::default());
-    }
-    if let Some(jobs) = open.get_mut(minion) {
-        jobs.all.insert(job);
-        match state {
-            MinionJobState::Running => jobs.running.insert(job),
-            _ => jobs.running.remove(&job),
-        };
     }
 }
 

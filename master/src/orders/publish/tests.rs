@@ -7,6 +7,7 @@ use saline_protocol::transport::{Peer, Source};
 
 use super::*;
 use crate::parts::testing::TestMaster;
+use crate::publisher::MAX_OWN_TOPIC;
 use crate::sessions::{ListenerKind, MinionStart, NewSession, SessionState};
 
 /// Adds the session of a present minion whose lease begins at this time.

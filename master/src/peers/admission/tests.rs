@@ -1,6 +1,8 @@
 use saline_channel::Identity;
 
 use super::*;
+use crate::authorize::LocalUser;
+use crate::decisions::Details;
 use crate::parts::testing::TestMaster;
 
 fn key() -> PublicIdentity {

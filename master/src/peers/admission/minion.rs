@@ -1,0 +1,157 @@
+//! Decides about a minion: whether its key is accepted, whether there is room for it, and what operators are told.
+
+use saline_channel::PublicIdentity;
+use saline_channel::noise::VerifiedPeer;
+use saline_messages::{Admission, EventOrigin, MinionId};
+use saline_protocol::transport::{Peer, Source};
+
+use super::{AdmissionControl, short};
+use crate::decisions::Details;
+use crate::keys::{KeysUnreadable, Verdict};
+
+impl AdmissionControl {
+    /// Decides about a minion: at its first contact over the connection `first`, or again.
+    pub(super) async fn minion(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+        source: Source,
+        first: Option<Peer>,
+    ) -> Admission<()> {
+        if self.is_full(id) {
+            if self.limiter.allows(id) {
+                if self.warnings.take() {
+                    let most = self.settings.now().max_minions;
+                    tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
+                }
+                self.events.auth(id, "full", false, identity).await;
+            }
+            return Admission::Full;
+        }
+        let (asked, policy) = (id.clone(), self.settings.now().policy);
+        let verdict = self
+            .keys
+            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, policy))
+            .await;
+        let Some(verdict) = verdict else {
+            return Admission::Full;
+        };
+        if let Some((state, displaced)) = &verdict.displaced {
+            let adjective = state.adjective();
+            tracing::info!(
+                "removed the {adjective} key of minion {displaced} for another one: its source has too many of the \
+                 max_pending_keys ({})",
+                policy.max_pending
+            );
+            let origin = EventOrigin::master();
+            self.events.key(origin, displaced, "delete").await;
+            let subject = format!("delete, {adjective}");
+            let noted = self
+                .decisions
+                .note_key_refused(displaced, subject, "max_pending_keys");
+            noted.await;
+        }
+        let mut is_new = verdict.changed;
+        if verdict.admission == Admission::Denied
+            && let Some(address) = first.and_then(|peer| peer.address)
+        {
+            let now = self.clock.clock().now();
+            is_new |= self.denied.note(id, identity.0, address, now);
+        }
+        if verdict.changed && verdict.admission == Admission::Denied {
+            let subject = format!("deny, fingerprint {}", identity.fingerprint());
+            let rule = "another key is known under the id";
+            self.decisions.note_key_refused(id, subject, rule).await;
+        }
+        if verdict.changed && verdict.admission.is_accepted() {
+            let minions = [id.clone()];
+            let details = Details {
+                minions: Some(&minions),
+                subject: Some(format!("accept, fingerprint {}", identity.fingerprint())),
+                ..Details::default()
+            };
+            self.decisions.note_own_act(details).await;
+        }
+        self.report(id, identity, &verdict, is_new, first).await;
+        if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
+            // The minion asks again.
+            return Admission::Full;
+        }
+        verdict.admission
+    }
+
+    /// Withdraws what was offered to another key under this id before the minion with the accepted key can ask
+    /// for it: the other key was replaced by `open_mode`, or by hand a moment ago.
+    ///
+    /// # Errors
+    /// When the keys cannot be read now, so that nobody knows which of the two is accepted.
+    pub(super) async fn settle_key(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+    ) -> Result<(), KeysUnreadable> {
+        if self.revocation.jobs.has_key(id, identity.0) {
+            return Ok(());
+        }
+        // It may be this one that has been replaced meanwhile; its session will be refused.
+        let unreadable = Box::pin(self.revocation.settle(vec![id.clone()])).await;
+        match unreadable.is_empty() {
+            true => Ok(()),
+            false => Err(KeysUnreadable),
+        }
+    }
+
+    /// Accepts a minion whose identity is accepted, unless its Noise key is one that it has replaced: whoever came by the old one
+    /// has the vouch for it as well.
+    pub(super) fn accept_vouch(&self, id: &MinionId, proven: &VerifiedPeer) -> Admission<()> {
+        if self.revocation.jobs.note_vouch(id, proven.issued) {
+            return Admission::Accepted(());
+        }
+        if self.limiter.allows(id) {
+            tracing::warn!(
+                "refused minion {id}: it comes with a Noise key that it had before the one that it has; if its disk was put \
+                 back, remove noise.key from its pki_dir and start it again"
+            );
+        }
+        Admission::OldNoiseKey
+    }
+
+    pub(super) fn is_full(&self, id: &MinionId) -> bool {
+        let most = self.settings.now().max_minions;
+        most > 0 && self.sessions.counted_minions() >= most && self.sessions.alive(id).is_none()
+    }
+
+    /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate
+    /// for a first contact, and never for a poll. A key that is new, and waits or is denied, is a warning: an
+    /// operator has to act.
+    async fn report(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+        verdict: &Verdict,
+        is_new: bool,
+        first: Option<Peer>,
+    ) {
+        let is_allowed = self.limiter.allows(id);
+        if !verdict.changed && (first.is_none() || !is_allowed) {
+            return;
+        }
+        let (act, key) = (verdict.act, identity.fingerprint());
+        let from = first.map_or_else(String::new, |peer| format!(" at {peer}"));
+        let is_warning = is_new
+            && matches!(verdict.admission, Admission::Pending | Admission::Denied)
+            && self.warnings.take();
+        match &verdict.admission {
+            Admission::Pending if is_warning => tracing::warn!(
+                "the key of minion {id}{from} waits to be accepted: its fingerprint is {key}; `saline-key -a \
+                 {id}` accepts it"
+            ),
+            Admission::Denied if is_warning => tracing::warn!(
+                "minion {id}{from} is denied: its key, fingerprint {key}, is not the one that is known under \
+                 this id, which `saline-key -f {id}` shows"
+            ),
+            _ => tracing::info!("minion {id}{from}: {act} (key {})", short(&identity)),
+        }
+        self.events.auth(id, act, verdict.result, identity).await;
+    }
+}
