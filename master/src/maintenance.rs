@@ -239,12 +239,18 @@ impl Maintenance {
         };
         for part in pruned {
             let before = part.before;
+            let kept = match part.kept {
+                0 => String::new(),
+                kept => format!(
+                    "; {kept} of them are kept, without their large returns, since minions run them or may begin them"
+                ),
+            };
             match (part.early, part.under_way) {
                 (false, _) => tracing::info!(
-                    "removed the jobs before {before}, which are older than keep_jobs_seconds"
+                    "removed the jobs before {before}, which are older than keep_jobs_seconds{kept}"
                 ),
                 (true, false) => tracing::warn!(
-                    "removed the jobs before {before} early: the job store reached job_store_size"
+                    "removed the jobs before {before} early: the job store reached job_store_size{kept}"
                 ),
                 (true, true) => tracing::warn!(
                     "removed the jobs before {before} early, though minions still run some: the job \

@@ -176,5 +176,5 @@ impl JobStore {
 
 /// Forgets a job that is not on the disk any more.
 fn forget(open: &mut OpenJobs, job: i64) {
-    open.forget(job..job + 1);
+    open.forget(job..job + 1, &[]);
 }

@@ -5,6 +5,7 @@ pub(crate) mod connection_thread;
 pub(crate) mod damaged;
 pub(super) mod minion_states;
 pub(crate) mod partitions;
+pub(super) mod reduction;
 pub(super) mod reserve;
 pub(super) mod return_parts;
 pub(crate) mod rows;

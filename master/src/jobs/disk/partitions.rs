@@ -1,8 +1,9 @@
 //! The files of the store. Each is a partition: it holds the jobs from its first jid up to that of the
 //! next one, with their returns, and its name is that jid. So old jobs go by deleting a file, which
-//! costs the same whatever is in it and needs no space on the disk.
+//! costs the same whatever is in it and needs no space on the disk. A partition of which some jobs are under way when it
+//! is to go is *reduced* to them: a smaller file takes its place, whose name has the number of the reduction too.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,19 +28,24 @@ const MAX_OPEN_TO_READ: usize = 64;
 /// The end of a partition's name.
 const SUFFIX: &str = ".sqlite";
 
+/// The end of the name of a file that is to take the place of a partition and is not finished.
+const UNFINISHED: &str = ".sqlite.unfinished";
+
 /// The partitions of a store, shared by its threads. A partition is named by the first jid that it may
 /// hold, in microseconds since 1970.
 #[derive(Debug)]
 pub(crate) struct Partitions {
     folder: PathBuf,
-    starts: RwLock<BTreeSet<i64>>,
+    /// How often each was reduced.
+    starts: RwLock<BTreeMap<i64, u32>>,
     contents: Contents,
     /// The size of the cache of each connection in bytes.
     cache: usize,
 }
 
 impl Partitions {
-    /// Lists the partitions in `folder`, which is created (0700) as needed.
+    /// Lists the partitions in `folder`, which is created (0700) as needed. Deletes what a reduction has left that was cut
+    /// short: the file that was not finished, or the one whose place was taken.
     pub(crate) fn list(
         folder: &Path,
         contents: Contents,
@@ -47,26 +53,41 @@ impl Partitions {
     ) -> Result<Self, StoreError> {
         let error = |error| StoreError::io(folder, error);
         saline_private_files::create_folder(folder).map_err(error)?;
-        let mut starts = BTreeSet::new();
+        let mut starts = BTreeMap::new();
+        let mut are_replaced = Vec::new();
         for entry in fs::read_dir(folder).map_err(error)? {
             let entry = entry.map_err(error)?;
             let name = entry.file_name();
-            let jid = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-            let jid = jid.and_then(|jid| Jid::parse(jid).ok());
-            let start = jid.as_ref().and_then(jid::to_micros);
-            if start.is_some() && entry.metadata().is_ok_and(|file| file.len() == 0) {
+            let Some(name) = name.to_str() else {
+                continue;
+            };
+            if name.contains(UNFINISHED) {
+                absent_is_fine(&entry.path())?;
+                continue;
+            }
+            let Some((start, reductions)) = parse_name(name) else {
+                continue;
+            };
+            if entry.metadata().is_ok_and(|file| file.len() == 0) {
                 // It was created when the disk was full, or power was lost: nothing was in it yet.
                 fs::remove_file(entry.path()).map_err(error)?;
                 continue;
             }
-            starts.extend(start);
+            if let Some(other) = starts.insert(start, reductions) {
+                starts.insert(start, other.max(reductions));
+                are_replaced.push(start);
+            }
         }
-        Ok(Self {
+        let partitions = Self {
             folder: folder.to_owned(),
             starts: RwLock::new(starts),
             contents,
             cache,
-        })
+        };
+        for start in are_replaced {
+            partitions.delete(start)?;
+        }
+        Ok(partitions)
     }
 
     /// Returns the store's name in the log.
@@ -76,41 +97,91 @@ impl Partitions {
 
     /// Returns the file of a partition.
     pub(crate) fn path(&self, start: i64) -> PathBuf {
-        self.folder.join(file_name(start))
+        let reductions = self.reductions(start).unwrap_or_default();
+        self.folder.join(file_name(start, reductions))
+    }
+
+    /// Returns how often a partition was reduced; none if there is no such partition.
+    pub(crate) fn reductions(&self, start: i64) -> Option<u32> {
+        self.read().get(&start).copied()
+    }
+
+    /// Creates the file that is to take the place of a partition. What was there of it before is deleted.
+    pub(crate) fn begin_reduction(&self, start: i64) -> Result<Connection, StoreError> {
+        self.delete_unfinished(start)?;
+        let path = self.unfinished(start);
+        schema::open(&path, Access::Create, self.cache, &self.contents)
+    }
+
+    /// Has the file that is finished and closed take the place of a partition. From now on every thread opens it; the file
+    /// whose place it takes is [deleted](Self::delete) when they have closed that.
+    pub(crate) fn finish_reduction(&self, start: i64) -> Result<(), StoreError> {
+        let Some(reductions) = self.reductions(start) else {
+            return Err(StoreError::Removed);
+        };
+        let (from, reductions) = (self.unfinished(start), reductions.saturating_add(1));
+        let to = self.folder.join(file_name(start, reductions));
+        let synced = fs::File::open(&from).and_then(|file| file.sync_all());
+        synced.map_err(|error| StoreError::io(&from, error))?;
+        fs::rename(&from, &to).map_err(|error| StoreError::io(&from, error))?;
+        // From here on it must be used, also if this fails: a start would take it.
+        self.write().insert(start, reductions);
+        if let Err(error) = self.sync_folder() {
+            tracing::error!("{error}");
+        }
+        Ok(())
+    }
+
+    /// Deletes the file that was to take the place of a partition.
+    pub(crate) fn delete_unfinished(&self, start: i64) -> Result<(), StoreError> {
+        let name = self.unfinished(start);
+        for beside in ["-wal", "-shm", "-journal", ""] {
+            let mut path = name.clone().into_os_string();
+            path.push(beside);
+            absent_is_fine(Path::new(&path))?;
+        }
+        Ok(())
+    }
+
+    fn unfinished(&self, start: i64) -> PathBuf {
+        self.folder
+            .join(format!("{}{UNFINISHED}", jid::from_micros(start)))
+    }
+
+    fn sync_folder(&self) -> Result<(), StoreError> {
+        let synced = fs::File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| StoreError::io(&self.folder, error))
     }
 
     /// Returns all partitions, the oldest first.
     pub(crate) fn all(&self) -> Vec<i64> {
-        self.read().iter().copied().collect()
+        self.read().keys().copied().collect()
     }
 
     /// Returns the partition that holds the job if it is in the store.
     pub(crate) fn holding(&self, job: i64) -> Option<i64> {
-        self.read().range(..=job).next_back().copied()
+        self.read()
+            .range(..=job)
+            .next_back()
+            .map(|(start, _)| *start)
     }
 
     /// Returns the newest partition.
     pub(crate) fn newest(&self) -> Option<i64> {
-        self.read().last().copied()
-    }
-
-    /// Whether there is a partition that begins at `start`.
-    pub(crate) fn has(&self, start: i64) -> bool {
-        self.read().contains(&start)
+        self.read().last_key_value().map(|(start, _)| *start)
     }
 
     /// Creates the partition that begins at `start`.
     pub(crate) fn create(&self, start: i64) -> Result<Connection, StoreError> {
-        let path = self.path(start);
+        let path = self.folder.join(file_name(start, 0));
         let connection = schema::open(&path, Access::Create, self.cache, &self.contents)
             .inspect_err(|_| {
                 // An error means that it was not created.
                 let _ = self.delete(start);
             })?;
         // The name must survive a loss of power as surely as what is written into the file.
-        let synced = fs::File::open(&self.folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| StoreError::io(&self.folder, error))?;
-        self.write().insert(start);
+        self.sync_folder()?;
+        self.write().insert(start, 0);
         Ok(connection)
     }
 
@@ -120,20 +191,31 @@ impl Partitions {
     }
 
     /// Deletes the files of a partition: the database, its log, and copies of it under longer names. Every
-    /// thread must have closed it. What is gone already is no error.
+    /// thread must have closed it. Of one that is listed, only the files go whose places a reduction has taken. What is gone
+    /// already is no error.
     pub(crate) fn delete(&self, start: i64) -> Result<(), StoreError> {
         let error = |error| StoreError::io(&self.folder, error);
-        let name = file_name(start);
+        let used = self.reductions(start);
+        let used = used.map(|reductions| file_name(start, reductions));
+        let (jid, mut last) = (jid::from_micros(start).to_string(), Vec::new());
         for entry in fs::read_dir(&self.folder).map_err(error)? {
             let entry = entry.map_err(error)?;
             let found = entry.file_name();
-            let beside = found.to_str().and_then(|found| found.strip_prefix(&name));
-            if beside.is_some_and(|rest| !rest.is_empty()) {
-                absent_is_fine(&entry.path())?;
+            let Some(found) = found.to_str() else {
+                continue;
+            };
+            let is_used = used.as_ref().is_some_and(|used| found.starts_with(used));
+            let rest = found.strip_prefix(jid.as_str());
+            if is_used || !rest.is_some_and(|rest| rest.starts_with('.')) {
+                continue;
+            }
+            match parse_name(found) {
+                Some(_) => last.push(entry.path()),
+                None => absent_is_fine(&entry.path())?,
             }
         }
-        // Last: the next start finds what a crash has left by this file.
-        absent_is_fine(&self.path(start))
+        // Last: the next start finds what a crash has left by these files.
+        last.iter().try_for_each(|path| absent_is_fine(path))
     }
 
     /// Returns the bytes that a partition takes on the disk, with its log.
@@ -143,11 +225,11 @@ impl Partitions {
         length(&path) + length(&path.with_extension("sqlite-wal"))
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeSet<i64>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<i64, u32>> {
         self.starts.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeSet<i64>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<i64, u32>> {
         self.starts.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,8 +243,30 @@ fn absent_is_fine(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn file_name(start: i64) -> String {
-    format!("{}{SUFFIX}", jid::from_micros(start))
+fn file_name(start: i64, reductions: u32) -> String {
+    let jid = jid::from_micros(start);
+    match reductions {
+        0 => format!("{jid}{SUFFIX}"),
+        _ => format!("{jid}.{reductions}{SUFFIX}"),
+    }
+}
+
+/// Returns the beginning of the partition whose file has this name, and how often it was reduced.
+fn parse_name(name: &str) -> Option<(i64, u32)> {
+    let name = name.strip_suffix(SUFFIX)?;
+    let (jid, reductions) = match name.split_once('.') {
+        None => (name, 0),
+        Some((jid, reductions)) => (jid, reductions.parse().ok()?),
+    };
+    Some((jid::to_micros(&Jid::parse(jid).ok()?)?, reductions))
+}
+
+/// A connection to a file of a partition.
+struct OpenPartition {
+    start: i64,
+    /// How often the partition was reduced before the file was opened.
+    reductions: u32,
+    connection: Connection,
 }
 
 /// The connections of one thread, opened as they are needed; those that were not used for the longest
@@ -171,7 +275,7 @@ pub(crate) struct Connections {
     partitions: Arc<Partitions>,
     access: Access,
     /// The one that was used last is the last.
-    open: Vec<(i64, Connection)>,
+    open: Vec<OpenPartition>,
     /// Told the number of pages in the write-ahead log after each commit.
     log: Option<Arc<AtomicUsize>>,
 }
@@ -202,24 +306,27 @@ impl Connections {
     /// # Errors
     /// [`StoreError::Removed`] when the partition was pruned; otherwise when SQLite fails.
     pub(crate) fn of(&mut self, start: i64) -> Result<&Connection, StoreError> {
-        if !self.partitions.has(start) {
+        let Some(reductions) = self.partitions.reductions(start) else {
             return Err(StoreError::Removed);
-        }
-        if let Some(at) = self.open.iter().position(|(open, _)| *open == start) {
+        };
+        let is_open = |open: &OpenPartition| open.start == start && open.reductions == reductions;
+        if let Some(at) = self.open.iter().position(is_open) {
             let found = self.open.remove(at);
             self.open.push(found);
         } else {
-            let path = self.partitions.path(start);
+            // Another file may have taken its place.
+            self.forget(start);
+            let path = self.partitions.folder.join(file_name(start, reductions));
             let partitions = &self.partitions;
             let connection =
                 schema::open(&path, self.access, partitions.cache, &partitions.contents)?;
-            self.keep(start, connection)?;
+            self.keep(start, reductions, connection)?;
         }
         if let Some(left) = self.open.len().checked_sub(MAX_OPEN + 1) {
-            schema::shrink_cache(&self.open[left].1);
+            schema::shrink_cache(&self.open[left].connection);
         }
         match self.open.last() {
-            Some((_, connection)) => Ok(connection),
+            Some(open) => Ok(&open.connection),
             None => Err(StoreError::Removed),
         }
     }
@@ -227,13 +334,13 @@ impl Connections {
     /// Creates the partition that begins at `start`.
     pub(crate) fn create(&mut self, start: i64) -> Result<(), StoreError> {
         let connection = self.partitions.create(start)?;
-        self.keep(start, connection)
+        self.keep(start, 0, connection)
     }
 
     /// Closes the connection to a partition that will be deleted.
     pub(crate) fn forget(&mut self, start: i64) {
-        if let Some(at) = self.open.iter().position(|(open, _)| *open == start) {
-            let (_, connection) = self.open.remove(at);
+        if let Some(at) = self.open.iter().position(|open| open.start == start) {
+            let OpenPartition { connection, .. } = self.open.remove(at);
             // Moving the log into a file that is about to go would be wasted.
             let spared = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             if let Err(error) = spared {
@@ -242,7 +349,12 @@ impl Connections {
         }
     }
 
-    fn keep(&mut self, start: i64, mut connection: Connection) -> Result<(), StoreError> {
+    fn keep(
+        &mut self,
+        start: i64,
+        reductions: u32,
+        mut connection: Connection,
+    ) -> Result<(), StoreError> {
         if let Some(log) = self.log.clone() {
             connection.wal_hook(Some(move |_: &mut Wal, pages: c_int| {
                 log.store(usize::try_from(pages).unwrap_or(0), Ordering::Relaxed);
@@ -258,7 +370,11 @@ impl Connections {
         if self.open.len() >= max {
             self.open.remove(0);
         }
-        self.open.push((start, connection));
+        self.open.push(OpenPartition {
+            start,
+            reductions,
+            connection,
+        });
         Ok(())
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct PartitionLimits {
 pub(crate) enum Task {
     /// Run this command.
     Command(Box<dyn Command>),
-    /// Close the partition, which will be deleted.
-    Forget(i64, oneshot::Sender<()>),
+    /// Run this outside of a transaction: commands that are queued behind it run after it.
+    Alone(ConnectionTask),
 }
 
 /// A command for a connection, with a caller that waits for the result.
@@ -183,11 +183,22 @@ impl Writer {
         }
     }
 
-    /// Closes a partition that was taken off the list.
-    pub(crate) async fn forget(&self, start: i64) -> Result<(), StoreError> {
-        let (done, forgotten) = oneshot::channel();
-        self.0.send(Task::Forget(start, done)).await?;
-        forgotten.await.map_err(|_| StoreError::Closed)
+    /// Runs `act` outside of a transaction, before the commands that are queued behind it.
+    ///
+    /// # Cancel safety
+    /// What is queued is carried out.
+    pub(crate) async fn alone<T, A>(&self, act: A) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        A: FnOnce(&mut Connections) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let task = move |connections: &mut Connections| {
+            // The caller may have gone.
+            let _ = reply.send(act(connections));
+        };
+        self.0.send(Task::Alone(Box::new(task))).await?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Waits until the thread has done what is queued, and has ended.
@@ -222,11 +233,7 @@ impl Writing {
             let mut taken = 0;
             while let Some(task) = next {
                 match task {
-                    Task::Forget(start, done) => {
-                        self.connections.forget(start);
-                        // The caller may have gone.
-                        let _ = done.send(());
-                    }
+                    Task::Alone(act) => act(&mut self.connections),
                     Task::Command(command) => match self.start_of(command.place()) {
                         Ok(start) => batches.entry(start).or_default().push(command),
                         Err(error) => {

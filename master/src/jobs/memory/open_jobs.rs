@@ -332,19 +332,23 @@ impl OpenJobs {
         self.cancelled.contains(&job)
     }
 
-    /// Whether a job in the range may still begin at `now`, or was reported as running since `since`.
-    pub(crate) fn any_alive(&self, range: Range<i64>, now: MasterTime, since: MasterTime) -> bool {
+    /// Returns the jobs in the range that may still begin at `now`, or were reported as running since `since`.
+    pub(crate) fn alive(&self, range: Range<i64>, now: MasterTime, since: MasterTime) -> Vec<i64> {
         let runs = |job: &OpenJob| {
             let mut minions = job.minions.values();
             job.heard >= since && minions.any(|open| open.state == MinionJobState::Running)
         };
-        let mut jobs = self.jobs.range(range);
-        jobs.any(|(_, job)| job.expires > now || runs(job))
+        let jobs = self.jobs.range(range);
+        let alive = jobs.filter(|(_, job)| job.expires > now || runs(job));
+        alive.map(|(number, _)| *number).collect()
     }
 
-    /// Forgets the jobs in the range.
-    pub(crate) fn forget(&mut self, range: Range<i64>) {
-        let gone: Vec<i64> = self.jobs.range(range).map(|(job, _)| *job).collect();
+    /// Forgets the jobs in the range but those of `kept`, which are in their order.
+    pub(crate) fn forget(&mut self, range: Range<i64>, kept: &[i64]) {
+        let jobs = self.jobs.range(range).map(|(job, _)| *job);
+        let gone: Vec<i64> = jobs
+            .filter(|job| kept.binary_search(job).is_err())
+            .collect();
         for job in gone {
             self.remove(job);
         }

@@ -280,9 +280,10 @@ impl Transfers {
         }
     }
 
-    /// Forgets the transfers of a partition that is removed.
-    pub(crate) fn forget_partition(&mut self, start: i64) {
-        let keys: Vec<_> = self.keys(|transfer| transfer.start == start);
+    /// Forgets the transfers of a partition that is removed, or reduced to the jobs of `kept`, which are in their order.
+    pub(crate) fn forget_partition(&mut self, start: i64, kept: &[i64]) {
+        let mut keys: Vec<_> = self.keys(|transfer| transfer.start == start);
+        keys.retain(|(_, job)| kept.binary_search(job).is_err());
         for key in keys {
             self.remove(&key);
         }

@@ -10,16 +10,16 @@ use crate::jobs::disk::return_parts;
 const MIB: usize = 1024 * 1024;
 
 /// A payload of so many bytes, which differ.
-fn payload(bytes: usize) -> Value {
+pub(super) fn payload(bytes: usize) -> Value {
     Value::Bytes((0..bytes).map(|number| (number / 7) as u8).collect())
 }
 
-fn packed(payload: &Value) -> Outgoing {
+pub(super) fn packed(payload: &Value) -> Outgoing {
     Outgoing::new(Packed::pack(payload).into_bytes())
 }
 
 /// The part of at most `most` bytes that begins at `offset`.
-fn part(jid: &Jid, whole: &Outgoing, offset: usize, most: usize) -> ReturnPart {
+pub(super) fn part(jid: &Jid, whole: &Outgoing, offset: usize, most: usize) -> ReturnPart {
     ReturnPart {
         jid: jid.clone(),
         retcode: 0,
@@ -29,7 +29,7 @@ fn part(jid: &Jid, whole: &Outgoing, offset: usize, most: usize) -> ReturnPart {
 }
 
 /// Sends a payload in parts of a mebibyte from `offset` on, and returns the verdict.
-async fn send(
+pub(super) async fn send(
     store: &JobStore,
     minion: &str,
     jid: &Jid,
@@ -50,7 +50,7 @@ async fn send(
     }
 }
 
-async fn payloads(store: &JobStore, jid: &Jid) -> Vec<Value> {
+pub(super) async fn payloads(store: &JobStore, jid: &Jid) -> Vec<Value> {
     let page = store.returns(jid, 0, usize::MAX).await.unwrap().unwrap();
     let all = page.returns.iter();
     all.map(|found| found.payload.unpack().unwrap()).collect()

@@ -12,6 +12,7 @@ mod minion_keys;
 mod publishing;
 mod received;
 mod reconcile;
+mod reduction;
 mod retention;
 mod returns;
 mod scale;

@@ -5,11 +5,11 @@ use crate::jobs::disk::writer::StoreFile as At;
 use crate::jobs::jid::{from_micros, to_micros};
 use crate::jobs::{JobSearch, Pruned, REQUESTS_KEPT};
 
-const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
+pub(super) const HOUR: u64 = 3_600_000;
+pub(super) const DAY: u64 = 24 * HOUR;
 
 /// A job that was published that long ago. Older jobs must be published first.
-fn old(store: &JobStore, age: u64) -> Job {
+pub(super) fn old(store: &JobStore, age: u64) -> Job {
     let mut job = job(store);
     job.created -= age;
     job.expires -= age;
@@ -19,7 +19,7 @@ fn old(store: &JobStore, age: u64) -> Job {
 }
 
 /// A store whose first file begins years ago.
-async fn since_long_ago(place: &Place) -> JobStore {
+pub(super) async fn since_long_ago(place: &Place) -> JobStore {
     let folder = &place.settings.folder;
     std::fs::create_dir_all(folder).unwrap();
     let first = folder.join("20200101000000000000.sqlite");
@@ -31,12 +31,12 @@ async fn since_long_ago(place: &Place) -> JobStore {
     place.open()
 }
 
-async fn is_there(store: &JobStore, job: &Job) -> bool {
+pub(super) async fn is_there(store: &JobStore, job: &Job) -> bool {
     store.job(&job.jid).await.unwrap().is_some()
 }
 
 /// Returns how many jobs the store finds.
-async fn found(store: &JobStore) -> usize {
+pub(super) async fn found(store: &JobStore) -> usize {
     let all = JobSearch::all(1_000, "master".to_owned());
     store.search(all).await.unwrap().jobs.len()
 }
