@@ -33,8 +33,8 @@ pub struct MinionRecord {
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
-    /// The number of jobs that the minion has begun, and of heartbeats that it noted, as far as it was heard.
-    pub begun: u64,
+    /// The number of heartbeats that the minion's spool has noted, as far as it was heard.
+    pub heartbeats_noted: u64,
     /// The expiry up to which the minion has acknowledged.
     pub expiry_acked_until: MasterTime,
     /// The expiries, each after the first and until the second time, for which it cannot tell: its disk
@@ -50,7 +50,7 @@ impl MinionRecord {
             key: None,
             vouched: 0,
             duplicate_seen: 0,
-            begun: 0,
+            heartbeats_noted: 0,
             expiry_acked_until: now,
             gaps: Vec::new(),
         }
@@ -383,10 +383,10 @@ fn write_all<'r>(
     for (minion, record) in records {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched)
+                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     expiry_acked_until = ?4, gaps = ?5, begun = ?6, key = ?7, vouched = ?8",
+                     expiry_acked_until = ?4, gaps = ?5, heartbeats_noted = ?6, key = ?7, vouched = ?8",
             )?
             .execute(params![
                 minion.as_str(),
@@ -394,7 +394,7 @@ fn write_all<'r>(
                 super::disk::rows::from_time(record.duplicate_seen),
                 super::disk::rows::from_time(record.expiry_acked_until),
                 encode(&record.gaps),
-                super::disk::rows::from_time(record.begun),
+                super::disk::rows::from_time(record.heartbeats_noted),
                 record.key,
                 super::disk::rows::from_time(record.vouched),
             ])?;
@@ -405,7 +405,7 @@ fn write_all<'r>(
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement = connection.prepare(
-        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched FROM minions",
+        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched FROM minions",
     )?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
@@ -415,7 +415,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
             start: StartId(row.get(1)?),
             duplicate_seen: super::disk::rows::time(row, 2)?,
             expiry_acked_until: super::disk::rows::time(row, 3)?,
-            begun: super::disk::rows::time(row, 5)?,
+            heartbeats_noted: super::disk::rows::time(row, 5)?,
             key: row.get(6)?,
             vouched: super::disk::rows::time(row, 7)?,
             gaps: gaps

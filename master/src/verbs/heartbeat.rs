@@ -37,7 +37,7 @@ impl MinionVerbs {
         let has_reconciled = self.sessions.has_reconciled(session);
         let mut unclear = false;
         if has_reconciled {
-            self.jobs.note_begun(id, said.begun);
+            self.jobs.take_heartbeats_noted(id, said.heartbeats_noted);
             let changes = self.jobs.take_expiry_ack(id, &said.expiry).await?;
             // It began jobs of which the store does not know whether they run still.
             unclear = changes.iter().any(|(jid, state)| {
@@ -87,7 +87,8 @@ impl MinionVerbs {
             predecessors: said.predecessors,
             power_lost: said.power_lost,
             beside: self.sessions.lives_beside(id, present) && self.answers(id).await,
-            begun: said.heartbeat.begun,
+            heartbeats_noted: said.heartbeat.heartbeats_noted,
+            heartbeats_before: said.heartbeats_before,
         };
         let mut heartbeat = self.heartbeat(session, id, said.heartbeat).await?;
         let changes = self

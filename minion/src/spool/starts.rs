@@ -26,6 +26,8 @@ pub struct Start {
     /// Whether this start syncs every beginning of a job to the disk. Its records say so, since the option may be another
     /// one when the next start reads them.
     pub is_synced: bool,
+    /// The number of heartbeats that the spool had noted when this start began.
+    pub heartbeats_before: u64,
 }
 
 /// Follows the starts while the spool is read.
@@ -54,6 +56,7 @@ impl StartsRead {
                     power_lost: *power_lost,
                     reconciled: false,
                     is_synced: *is_synced,
+                    heartbeats_before: 0,
                 };
                 self.last = Some((start, place.clone()));
                 self.stopped = false;
@@ -88,6 +91,7 @@ impl StartsRead {
                 power_lost: damaged,
                 reconciled: false,
                 is_synced,
+                heartbeats_before: 0,
             };
         };
         // Where boots cannot be told apart, nothing is concluded from them.
@@ -111,6 +115,7 @@ impl StartsRead {
                 || (rebooted && !self.stopped && !last.is_synced),
             reconciled: false,
             is_synced,
+            heartbeats_before: 0,
         }
     }
 
@@ -150,7 +155,7 @@ mod tests {
             start: id(number),
             predecessors: predecessors.iter().copied().map(id).collect(),
             place: SpoolLocation::named(boot, 1),
-            begun: 0,
+            heartbeats_noted: 0,
             power_lost,
             is_synced: false,
         }

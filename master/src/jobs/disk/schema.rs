@@ -142,7 +142,7 @@ const MINIONS: &str = "
         duplicate_seen INTEGER NOT NULL,
         expiry_acked_until   INTEGER NOT NULL,
         gaps           BLOB    NOT NULL,
-        begun          INTEGER NOT NULL,
+        heartbeats_noted    INTEGER NOT NULL,
         key            BLOB,
         vouched        INTEGER NOT NULL
     );

@@ -18,7 +18,8 @@ fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
             .collect(),
         power_lost: false,
         beside: false,
-        begun: 0,
+        heartbeats_noted: 0,
+        heartbeats_before: 0,
     }
 }
 
