@@ -456,6 +456,7 @@ fn operator(lines: &mut String) {
     };
     reply(lines, "Returns", OperatorReply::Returns(page));
     let page = StatesPage {
+        disputed: vec![id()],
         states: vec![(id(), MinionJobState::Returned)],
         more: true,
         silent: vec![id()],

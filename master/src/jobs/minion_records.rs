@@ -133,6 +133,8 @@ pub(super) struct MinionRecords {
     unwritten: Mutex<Unwritten>,
     thread: Thread<Write>,
     path: PathBuf,
+    /// The last expiry that earlier starts of the master found passed.
+    expired_until: MasterTime,
 }
 
 #[derive(Debug, Default)]
@@ -158,6 +160,7 @@ impl MinionRecords {
         let path = folder.join(FILE);
         let connection = schema::open_minions(&path)?;
         let records = read(&connection)?;
+        let expired_until = read_expired_until(&connection)?;
         let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
             .map_err(|error: io::Error| StoreError::io(&path, error))?;
         Ok(Self {
@@ -165,6 +168,7 @@ impl MinionRecords {
             unwritten: Mutex::default(),
             thread,
             path,
+            expired_until,
         })
     }
 
@@ -183,14 +187,11 @@ impl MinionRecords {
         look(&lock(&self.records))
     }
 
-    /// Returns the latest time in any record.
+    /// Returns the latest time in any record, and of the expiries that earlier starts of the master found passed.
     pub(super) fn latest(&self) -> MasterTime {
         let records = lock(&self.records);
-        records
-            .values()
-            .map(|record| record.expiry_acked_until)
-            .max()
-            .unwrap_or(0)
+        let acked = records.values().map(|record| record.expiry_acked_until);
+        acked.max().unwrap_or(0).max(self.expired_until)
     }
 
     /// Changes a record in memory, which is `first` if there is none. It is written soon.
@@ -372,7 +373,30 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
     for record in records.values_mut() {
         record.set_back(now);
     }
-    write_all(&mut connection, &records)
+    write_all(&mut connection, &records)?;
+    let expired_until = read_expired_until(&connection)?.min(now);
+    write_expired_until(&connection, expired_until)
+}
+
+/// Notes in the folder of a store the last expiry that a start of the master has found passed.
+pub(super) fn note_expired_until(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
+    let connection = schema::open_minions(&folder.join(FILE))?;
+    write_expired_until(&connection, until)
+}
+
+fn write_expired_until(connection: &Connection, until: MasterTime) -> Result<(), StoreError> {
+    let until = super::disk::rows::from_time(until);
+    let changed = connection.execute("UPDATE master_starts SET expired_until = ?1", [until])?;
+    if changed == 0 {
+        connection.execute("INSERT INTO master_starts VALUES (?1)", [until])?;
+    }
+    Ok(())
+}
+
+fn read_expired_until(connection: &Connection) -> Result<MasterTime, StoreError> {
+    let sql = "SELECT max(expired_until) FROM master_starts";
+    let until: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(MasterTime::try_from(until.unwrap_or(0)).unwrap_or(0))
 }
 
 fn write_all<'r>(

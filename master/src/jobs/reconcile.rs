@@ -199,6 +199,36 @@ impl JobStore {
         self.flush_all().await
     }
 
+    /// Gives up what was handed over until `until` to another start of a minion, while this one accounted for what came
+    /// before: the other one may have begun it. `until` is the time at which this start was seated. Returns what has changed,
+    /// for the minion to bar.
+    ///
+    /// # Errors
+    /// When SQLite fails. Some of the states may be changed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have changed some of the states. It may be repeated.
+    pub async fn give_up_handed_over(
+        &self,
+        minion: &MinionId,
+        until: MasterTime,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let before_seat =
+            |job: i64| u64::try_from(job / 1_000).is_ok_and(|created| created < until);
+        let handed = lock(&self.open).handed_over(minion, i64::MIN);
+        let offered = handed
+            .into_iter()
+            .filter(|(job, state)| *state == MinionJobState::Offered && before_seat(*job));
+        let (mut changes, state) = (Vec::new(), MinionJobState::MayHaveRun);
+        for (job, _) in offered {
+            let jid = jid::from_micros(job);
+            if self.set_state(&jid, minion, state).await? {
+                changes.push((jid, state));
+            }
+        }
+        Ok(changes)
+    }
+
     /// Takes a minion's expiry ack. Returns the states that have changed.
     ///
     /// # Errors

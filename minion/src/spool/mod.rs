@@ -37,6 +37,10 @@ pub use starts::Start;
 /// The return of an interrupted run, after a restart as after a stop.
 pub(crate) const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
+/// The return of a run of which a loss of power left the beginning: its return may have been lost with the power.
+const INTERRUPTED_OR_LOST: &str = "The minion stopped while it ran this job, or the job ended and the return was lost: the \
+     machine lost power, or the spool was damaged, emptied or put back";
+
 /// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
@@ -161,6 +165,10 @@ impl Spool {
             returned: Notify::new(),
         };
         spool.note_start();
+        let why = match spool.start().power_lost {
+            true => INTERRUPTED_OR_LOST,
+            false => INTERRUPTED,
+        };
         for (jid, fun) in interrupted {
             tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
             spool.finish(Return {
@@ -168,7 +176,7 @@ impl Spool {
                 fun,
                 retcode: RETCODE_INTERRUPTED,
                 success: false,
-                payload: Packed::pack(&Value::from(INTERRUPTED)),
+                payload: Packed::pack(&Value::from(why)),
             });
         }
         if damaged && let Err(error) = spool.compact(&mut lock(&spool.file), None) {

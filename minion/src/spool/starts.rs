@@ -94,9 +94,8 @@ impl StartsRead {
                 heartbeats_before: 0,
             };
         };
-        // Where boots cannot be told apart, nothing is concluded from them.
-        let rebooted =
-            matches!((&last_place.boot, &place.boot), (Some(before), Some(now)) if before != now);
+        // Where boots cannot be told apart, each start may follow a loss of power.
+        let rebooted = last_place.boot.is_none() || last_place.boot != place.boot;
         let mut predecessors = match last.reconciled {
             true => Vec::new(),
             false => last.predecessors.clone(),
@@ -204,6 +203,21 @@ mod tests {
         assert_eq!(next(&synced, "b", false), (vec![1], false), "all is synced");
         records.push(Record::Stopped);
         assert_eq!(next(&records, "b", false), (vec![1], false));
+    }
+
+    #[test]
+    fn power_may_have_been_lost_where_boots_cannot_be_told_apart() {
+        let mut read = StartsRead::default();
+        let mut unknown = SpoolLocation::named("a", 1);
+        unknown.boot = None;
+        let mut first = start(1, &[], "a", false);
+        if let Record::Start { place, .. } = &mut first {
+            *place = unknown.clone();
+        }
+        read.take(&first);
+        assert!(read.next(id(9), &unknown, false, false).power_lost);
+        read.take(&Record::Stopped);
+        assert!(!read.next(id(9), &unknown, false, false).power_lost);
     }
 
     #[test]
