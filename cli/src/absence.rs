@@ -67,6 +67,9 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::NoResponse => format!(
             "{line}\nThe minion began the job and was not heard of since. It will return when it is back. {hint}"
         ),
+        Absence::Disputed => format!(
+            "{line}\nThe minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. If the one that began the job runs it still, it will return when it connects. {hint}"
+        ),
         Absence::Declined => format!("{line}\nThe minion does not match the target."),
         Absence::Expired => format!(
             "{line}\nThe minion did not begin before the job expired at {until}, and will not run it."
@@ -125,6 +128,7 @@ mod tests {
             Absence::Offered,
             Absence::NotConnected,
             Absence::NoResponse,
+            Absence::Disputed,
             Absence::Running,
             Absence::Queued,
             Absence::Waiting,
@@ -153,6 +157,11 @@ mod tests {
         ===
         Minion did not return. [No response]
         The minion began the job and was not heard of since. It will return when it is back. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Disputed]
+        The minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. If the one that began the job runs it still, it will return when it connects. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===

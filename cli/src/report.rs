@@ -323,6 +323,7 @@ impl Report {
                 screen.note(match absence {
                     Absence::Offered
                     | Absence::NoResponse
+                    | Absence::Disputed
                     | Absence::Running
                     | Absence::Queued
                     | Absence::Waiting

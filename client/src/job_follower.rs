@@ -208,7 +208,8 @@ impl JobFollower {
             }
         }
         let sought = self.minions.lacking_returns();
-        let (mut after, mut silent, mut busy) = (None, Vec::new(), Vec::new());
+        let (mut silent, mut disputed, mut busy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut after = None;
         let now = self.master.clock().now();
         loop {
             let request = OperatorRequest::JobStates {
@@ -223,13 +224,14 @@ impl JobFollower {
             self.minions.set_acked_until(&page.unconfirmed_since);
             self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
+            disputed.extend(page.disputed);
             busy.extend(page.busy);
             after = page.states.last().map(|(minion, _)| minion.clone());
             if !page.more || after.is_none() {
                 break;
             }
         }
-        self.minions.set_gone(&silent, now);
+        self.minions.set_gone(&silent, &disputed, now);
         self.minions.set_busy(&busy);
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_messages::{MasterTime, MinionId, MinionJobState};
 use saline_protocol::transport::Instant;
 
-use crate::{Absence, Absent};
+use crate::{Absence, Absent, Contact};
 
 /// The progress of every minion of a job. A minion is reported at most once as absent, and at most
 /// once as returned.
@@ -80,6 +80,8 @@ struct MinionProgress {
     /// Since when the minion is known to be gone: its connection has ended, or it has been silent for two
     /// heartbeats.
     gone_since: Option<Instant>,
+    /// The minion is present and does not know the job that it runs.
+    is_disputed: bool,
     /// The last expiry that the minion acknowledged, while that is what its state waits for.
     acked_until: Option<MasterTime>,
     /// The minion's return has been reported.
@@ -101,6 +103,7 @@ impl MinionProgress {
         Self {
             state,
             gone_since: None,
+            is_disputed: false,
             acked_until: None,
             returned: false,
             absent: false,
@@ -177,9 +180,17 @@ impl MinionProgress {
         }
     }
 
+    fn contact(&self) -> Contact {
+        match (self.is_disputed, self.gone_since) {
+            (true, _) => Contact::Disputed,
+            (false, Some(_)) => Contact::Silent,
+            (false, None) => Contact::Present,
+        }
+    }
+
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
-        match Absence::of(self.state, self.gone_since.is_some()) {
+        match Absence::of(self.state, self.contact()) {
             Some(Absence::Unconfirmed { .. }) => Some(Absence::Unconfirmed {
                 since: self.acked_until,
             }),
@@ -197,12 +208,16 @@ impl JobProgress {
         self.count();
     }
 
-    /// Notes which minions are gone, as the master says at `now`: all others are not.
-    pub(crate) fn set_gone(&mut self, gone: &[MinionId], now: Instant) {
+    /// Notes which minions are gone, and which ones are present and do not know the job that they run, as the master says at
+    /// `now`: all others are not. What such a one began is gone with the start of it that did.
+    pub(crate) fn set_gone(&mut self, gone: &[MinionId], disputed: &[MinionId], now: Instant) {
         let gone: BTreeSet<&MinionId> = gone.iter().collect();
+        let disputed: BTreeSet<&MinionId> = disputed.iter().collect();
         for (minion, progress) in &mut self.minions {
             let since = progress.gone_since.unwrap_or(now);
-            progress.gone_since = gone.contains(minion).then_some(since);
+            progress.is_disputed = disputed.contains(minion);
+            let is_gone = progress.is_disputed || gone.contains(minion);
+            progress.gone_since = is_gone.then_some(since);
         }
         self.count();
     }
@@ -264,7 +279,7 @@ impl JobProgress {
         self.change(minion, state, |progress| {
             progress.set(state);
             if state == MinionJobState::Running {
-                progress.gone_since = None;
+                (progress.gone_since, progress.is_disputed) = (None, false);
             }
         });
     }
@@ -437,7 +452,7 @@ mod tests {
     fn who_shows_no_sign_of_life_is_given_up_and_told_when_nobody_is_waited_for() {
         let mut s = progress(&[("a", Offered), ("b", Running), ("c", Running)]);
         let now = Clock.now();
-        s.set_gone(&[id("c")], now);
+        s.set_gone(&[id("c")], &[], now);
         assert_eq!(s.judge(now + TIMEOUT / 2, TIMEOUT), now + TIMEOUT);
         assert_eq!(s.waited_for().count(), 2, "c may come back");
         s.judge(now + TIMEOUT, TIMEOUT);
@@ -542,7 +557,7 @@ mod tests {
                     Some(state) => {
                         s.update(&[(who.clone(), state)]);
                         let silent: &[MinionId] = if silent { &[who] } else { &[] };
-                        s.set_gone(silent, now);
+                        s.set_gone(silent, &[], now);
                     }
                     None if state == 14 => s.gone(&who, now),
                     None => {

@@ -38,5 +38,5 @@ pub use error::ClientError;
 pub use events::{BusEvent, EventFilter, Events};
 pub use job::{JobSpec, SecretArguments};
 pub use job_follower::JobFollower;
-pub use progress::{Absence, Absent, MinionReturn, Progress};
+pub use progress::{Absence, Absent, Contact, MinionReturn, Progress};
 pub use runner::{RunnerRun, RunnerSpec};

@@ -92,6 +92,18 @@ pub struct Absent {
     pub absence: Absence,
 }
 
+/// What the master hears of a minion that has a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Contact {
+    /// The minion is present.
+    #[default]
+    Present,
+    /// The minion is gone.
+    Silent,
+    /// The minion is present, and does not know the job that it runs: another start of it began the job.
+    Disputed,
+}
+
 /// The reason why a minion has no return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -103,6 +115,9 @@ pub enum Absence {
     Offered,
     /// The minion began the job and is gone. Its return is stored when it reconnects.
     NoResponse,
+    /// The minion began the job, and the start of it that is present does not know the job. The one that began may run
+    /// it.
+    Disputed,
     /// The minion may begin when it connects, until the job expires.
     Queued,
     /// The job is a batch, and the minion's turn has not come.
@@ -136,14 +151,17 @@ pub enum Absence {
 
 impl Absence {
     /// Returns the reason why a minion in `state` has not returned; none when it has.
-    pub fn of(state: MinionJobState, silent: bool) -> Option<Self> {
+    pub fn of(state: MinionJobState, contact: Contact) -> Option<Self> {
         Some(match state {
             MinionJobState::Offered => Self::Offered,
             MinionJobState::NotConnected => Self::NotConnected,
             MinionJobState::Queued => Self::Queued,
             MinionJobState::Waiting => Self::Waiting,
-            MinionJobState::Running if silent => Self::NoResponse,
-            MinionJobState::Running => Self::Running,
+            MinionJobState::Running => match contact {
+                Contact::Present => Self::Running,
+                Contact::Silent => Self::NoResponse,
+                Contact::Disputed => Self::Disputed,
+            },
             MinionJobState::Returned => return None,
             MinionJobState::Declined => Self::Declined,
             MinionJobState::Expired => Self::Expired,
@@ -162,6 +180,7 @@ impl Absence {
             Self::NotConnected => "not connected",
             Self::Offered => "offered",
             Self::NoResponse => "no response",
+            Self::Disputed => "disputed",
             Self::Queued => "queued",
             Self::Waiting => "waiting",
             Self::Running => "running",

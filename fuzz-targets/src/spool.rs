@@ -34,13 +34,13 @@ pub(crate) fn spool(bytes: &[u8]) {
         opened => opened.expect("any other bytes are read"),
     };
     let opened = || Spool::open(path.clone(), false).expect("it was opened before");
-    let begun = spool.begun();
+    let notes = spool.heartbeats_noted();
     let unsent = unsent(&spool);
     drop(spool);
 
     // What was read stands in the file, and is read again.
     let spool = opened();
-    assert_eq!(spool.begun(), begun);
+    assert_eq!(spool.heartbeats_noted(), notes);
     assert_eq!(self::unsent(&spool), unsent);
     let job = job();
     if spool.begin(&job).is_ok() {

@@ -221,6 +221,9 @@ pub struct StatesPage {
     /// The minions in an open state, other than queued, that are gone: their connection has ended, or they have been
     /// silent for two heartbeats.
     pub silent: Vec<MinionId>,
+    /// The minions in the state `Running` that are present and do not know the job: another start of the minion may run
+    /// it.
+    pub disputed: Vec<MinionId>,
     /// The minions in the state `Offered` that are present and run as many jobs as they may at once: the job waits there.
     pub busy: Vec<MinionId>,
     /// The master's clock.

@@ -23,9 +23,9 @@ pub struct Heartbeat {
     pub waiting: u32,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
-    /// The number of jobs that the minion has begun since its spool was made, and of heartbeats that it noted there before
-    /// it sent them. A number below an earlier one is that of a disk, or of a memory, that was put back.
-    pub begun: u64,
+    /// The number of heartbeats that the minion's spool has noted since it was made, each before it was sent. A number below
+    /// an earlier one is that of a disk, or of a memory, that was put back.
+    pub heartbeats_noted: u64,
     /// The minion's acknowledgement of expiries.
     pub expiry: ExpiryAck,
 }
@@ -58,6 +58,9 @@ pub struct Reconciliation {
     /// Whether the machine went down without an orderly stop of the minion between the last start that was reconciled
     /// and this one, so that what the minion noted last before it may be lost.
     pub power_lost: bool,
+    /// The number of heartbeats that the minion's spool had noted when this start began: it does not count those that an
+    /// other master was sent since.
+    pub heartbeats_before: u64,
     /// The heartbeat at this moment.
     pub heartbeat: Heartbeat,
     /// The jobs that the master asked for in the reply to the step before.

@@ -80,7 +80,7 @@ fn heartbeat() -> Heartbeat {
         running: vec![jid()],
         waiting: 302,
         epoch: 5,
-        begun: 300,
+        heartbeats_noted: 300,
         expiry: ExpiryAck {
             after: 300,
             until: 301,
@@ -234,6 +234,7 @@ fn minion(lines: &mut String) {
         predecessors: vec![StartId([8; 16])],
         predecessor_ended: false,
         power_lost: true,
+        heartbeats_before: 299,
         heartbeat: heartbeat(),
         accounts: Vec::new(),
     };
@@ -455,6 +456,7 @@ fn operator(lines: &mut String) {
     };
     reply(lines, "Returns", OperatorReply::Returns(page));
     let page = StatesPage {
+        disputed: vec![id()],
         states: vec![(id(), MinionJobState::Returned)],
         more: true,
         silent: vec![id()],

@@ -162,3 +162,27 @@ fn missed_jobs_arrive_where_messages_are_small(transport: &'static str) {
         .wait_for("minion m1 returned from test.echo", JOBS);
     assert_eq!(stored_returns(&fleet), JOBS as i64);
 }
+
+#[test]
+fn a_job_whose_master_stays_away_is_told_to_be_published() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let arguments = ["*", "test.sleep", "300", "--static", "--out", "json"];
+    let mut command = fleet.command("saline", &arguments);
+    let waiting = std::thread::spawn(move || command.output().unwrap());
+    for id in ["m1", "m2"] {
+        fleet
+            .master()
+            .log
+            .wait_for(&format!("minion {id} runs it"), 1);
+    }
+    fleet.kill_master();
+    let said = saline_testing::CommandOutput::from(waiting.join().unwrap()).expect(1);
+    for told in [
+        "has been gone for 30 s",
+        "was published, and no return was received from 2 minions (m1, m2), which may run it.",
+        "saline-run jobs.lookup_jid 2",
+    ] {
+        assert!(said.stderr.contains(told), "{told}: {}", said.stderr);
+    }
+    assert_eq!(said.stdout, "{}\n");
+}

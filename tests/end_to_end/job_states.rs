@@ -223,6 +223,32 @@ fn a_minion_without_its_spool_is_the_same_machine() {
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 
+/// The machine was installed anew with the same key, or another one has it: nobody can tell, and nobody waits for it.
+#[test]
+fn a_minion_without_its_spool_after_another_boot_is_not_waited_for() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let mut command = fleet.command("saline", &["m1", "test.sleep", "300"]);
+    let began = Instant::now();
+    let waiting = std::thread::spawn(move || command.output().unwrap());
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    fleet.minions.remove("m1").unwrap().kill();
+    // Another boot, here another folder, with the key alone.
+    copy(&fleet.path("m1"), &fleet.path("again"));
+    std::fs::remove_dir_all(fleet.path("again/var")).unwrap();
+    let minion = fleet.spawn_minion("m1", "again", "");
+    fleet.minions.insert("m1".to_owned(), minion);
+    let said = CommandOutput::from(waiting.join().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(40));
+    let said = said.expect(1);
+    assert!(said.stdout.contains("[Disputed]"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("now does not know the job"),
+        "{}",
+        said.stdout
+    );
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
 /// A machine that loses power ends no connection, so that its last session is not gone when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_machine_that_is_back_at_once_after_a_loss_of_power_is_not_taken_for_two() {

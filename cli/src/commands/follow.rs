@@ -11,7 +11,9 @@ use saline_targeting::CompiledTarget;
 
 use super::{failed, lookup_states};
 use crate::absence::LookUp;
+use crate::exit;
 use crate::interrupt::{CommandProgress, Interrupt, InterruptChoice, Interruption};
+use crate::names::counted;
 use crate::report::Report;
 use crate::screen::Screen;
 use crate::status_line::JobStatus;
@@ -29,6 +31,22 @@ fn cancelled_alone(running: &[&str]) -> String {
         running => running.join(", "),
     };
     format!("The job was cancelled where it had not begun; it was not stopped on {on}.")
+}
+
+/// Returns what is said of a job of which the master tells no more: that it was published, and who has not returned.
+fn published_all_the_same(look_up: &LookUp, unanswered: &[String]) -> String {
+    let jid = &look_up.jid;
+    let missing = match unanswered {
+        [] => "every minion has returned".to_owned(),
+        unanswered => format!(
+            "no return was received from {}, which may run it",
+            counted(unanswered)
+        ),
+    };
+    format!(
+        "The job {jid} was published, and {missing}. {}",
+        look_up.hint()
+    )
 }
 
 /// What the master last said of the minion that the line of `--progress` names.
@@ -132,9 +150,8 @@ impl PublishedJob<'_> {
                 }
                 Err(error) => {
                     screen.show_status("");
-                    let code = failed(screen, &error);
-                    screen.note(self.look_up.hint());
-                    return Ok(code);
+                    failed(screen, &error);
+                    return self.given_up(screen);
                 }
             }
         }
@@ -227,6 +244,18 @@ impl PublishedJob<'_> {
         }
     }
 
+    /// Prints what has come so far, and what goes on without this command, which cannot ask the master any more.
+    fn given_up(self, screen: &mut Screen<'_>) -> io::Result<u8> {
+        let (unanswered, _) = self.unanswered();
+        let unanswered: Vec<String> = unanswered.into_iter().map(str::to_owned).collect();
+        let printed = self
+            .report
+            .interrupt(screen, self.run.expires(), &self.look_up);
+        screen.note(published_all_the_same(&self.look_up, &unanswered));
+        // Not the code of a job that was not published.
+        printed.map(|()| exit::FAILED)
+    }
+
     /// Prints what has come so far, and how to go on. With `told`, the missing minions have been named.
     fn interrupted(
         self,
@@ -255,7 +284,23 @@ impl PublishedJob<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::cancelled_alone;
+    use saline_messages::Jid;
+
+    use super::{LookUp, cancelled_alone, published_all_the_same};
+
+    #[test]
+    fn a_job_of_which_the_master_tells_no_more_was_published() {
+        let look_up = LookUp {
+            jid: Jid::parse("20261121091409931549").unwrap(),
+            options: " -c /tmp/x".to_owned(),
+        };
+        let unanswered = ["m1".to_owned(), "m2".to_owned()];
+        insta::assert_snapshot!(published_all_the_same(&look_up, &unanswered), @"
+        The job 20261121091409931549 was published, and no return was received from 2 minions (m1, m2), which may run it. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+    }
 
     #[test]
     fn what_was_cancelled_and_where_it_runs_on_are_told_apart() {

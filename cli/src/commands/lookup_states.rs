@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use saline_client::{Absence, Client, ClientError};
+use saline_client::{Absence, Client, ClientError, Contact};
 use saline_data::Value;
 use saline_messages::{Arguments, Jid, MinionId, MinionJobState};
 
@@ -12,8 +12,8 @@ use crate::screen::Screen;
 /// The function whose return says nothing about minions that have not returned.
 const LOOKUP_JID: &str = "jobs.lookup_jid";
 
-/// The state of a minion in a job, and whether the minion is silent.
-type State = (MinionId, MinionJobState, bool);
+/// The state of a minion in a job, and what the master hears of the minion.
+type State = (MinionId, MinionJobState, Contact);
 
 /// The states of the minions of a job that is looked up.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl LookedUpStates {
             return;
         };
         let names: HashSet<&str> = returns.iter().map(|(minion, _)| minion.as_str()).collect();
-        for (minion, state, silent) in &self.0 {
-            let absence = Absence::of(*state, *silent);
+        for (minion, state, contact) in &self.0 {
+            let absence = Absence::of(*state, *contact);
             let Some(why) = absence.filter(|_| !names.contains(minion.as_str())) else {
                 continue;
             };
@@ -69,9 +69,14 @@ pub(super) async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, Cli
         let page = client.job_states(jid, after).await?;
         let empty = page.states.is_empty();
         let silent: HashSet<MinionId> = page.silent.into_iter().collect();
+        let disputed: HashSet<MinionId> = page.disputed.into_iter().collect();
         states.extend(page.states.into_iter().map(|(minion, state)| {
-            let silent = silent.contains(&minion);
-            (minion, state, silent)
+            let contact = match &minion {
+                minion if disputed.contains(minion) => Contact::Disputed,
+                minion if silent.contains(minion) => Contact::Silent,
+                _ => Contact::Present,
+            };
+            (minion, state, contact)
         }));
         if !page.more || empty {
             return Ok(states);
@@ -87,7 +92,8 @@ pub(super) mod tests {
     #[test]
     fn those_that_have_not_returned_are_named() {
         let told = |returned: &[&str]| {
-            let state = |id: &str, state| (MinionId::parse(id).unwrap(), state, false);
+            let state =
+                |id: &str, state| (MinionId::parse(id).unwrap(), state, Contact::Present);
             let states = LookedUpStates(vec![
                 state("m1", MinionJobState::Returned),
                 state("m2", MinionJobState::NotConnected),

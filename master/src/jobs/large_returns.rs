@@ -54,7 +54,7 @@ impl JobStore {
         let Some(job) = jid::to_micros(&sent.jid) else {
             return unknown;
         };
-        if sent.retcode == RETCODE_INTERRUPTED && self.is_disputed(minion, job) {
+        if sent.retcode == RETCODE_INTERRUPTED && self.is_disputed(minion, &sent.jid) {
             return Ok(PartOutcome::Verdict(ReturnVerdict::Disputed));
         }
         let Some(start) = self.partitions.holding(job) else {

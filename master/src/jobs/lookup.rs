@@ -198,6 +198,19 @@ pub(super) fn cancelled_at(
     row.map(|row| rows::time(row, 0)).transpose()
 }
 
+/// Returns the last expiry of a job in a partition that lies at `now` or before; 0 if there is none.
+pub(super) fn last_expiry(
+    connection: &Connection,
+    now: MasterTime,
+) -> Result<MasterTime, StoreError> {
+    let last = connection.query_row(
+        "SELECT max(expires) FROM jobs WHERE expires <= ?1",
+        [rows::from_time(now)],
+        |row| row.get::<_, Option<i64>>(0),
+    )?;
+    Ok(MasterTime::try_from(last.unwrap_or(0)).unwrap_or(0))
+}
+
 /// Returns the newest job or run of a partition.
 pub(super) fn last_job(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let newest = |table| {

@@ -33,8 +33,8 @@ pub struct MinionRecord {
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
-    /// The number of jobs that the minion has begun, and of heartbeats that it noted, as far as it was heard.
-    pub begun: u64,
+    /// The number of heartbeats that the minion's spool has noted, as far as it was heard.
+    pub heartbeats_noted: u64,
     /// The expiry up to which the minion has acknowledged.
     pub expiry_acked_until: MasterTime,
     /// The expiries, each after the first and until the second time, for which it cannot tell: its disk
@@ -50,7 +50,7 @@ impl MinionRecord {
             key: None,
             vouched: 0,
             duplicate_seen: 0,
-            begun: 0,
+            heartbeats_noted: 0,
             expiry_acked_until: now,
             gaps: Vec::new(),
         }
@@ -133,6 +133,8 @@ pub(super) struct MinionRecords {
     unwritten: Mutex<Unwritten>,
     thread: Thread<Write>,
     path: PathBuf,
+    /// The last expiry that earlier starts of the master found passed.
+    expired_until: MasterTime,
 }
 
 #[derive(Debug, Default)]
@@ -158,6 +160,7 @@ impl MinionRecords {
         let path = folder.join(FILE);
         let connection = schema::open_minions(&path)?;
         let records = read(&connection)?;
+        let expired_until = read_expired_until(&connection)?;
         let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
             .map_err(|error: io::Error| StoreError::io(&path, error))?;
         Ok(Self {
@@ -165,6 +168,7 @@ impl MinionRecords {
             unwritten: Mutex::default(),
             thread,
             path,
+            expired_until,
         })
     }
 
@@ -183,14 +187,11 @@ impl MinionRecords {
         look(&lock(&self.records))
     }
 
-    /// Returns the latest time in any record.
+    /// Returns the latest time in any record, and of the expiries that earlier starts of the master found passed.
     pub(super) fn latest(&self) -> MasterTime {
         let records = lock(&self.records);
-        records
-            .values()
-            .map(|record| record.expiry_acked_until)
-            .max()
-            .unwrap_or(0)
+        let acked = records.values().map(|record| record.expiry_acked_until);
+        acked.max().unwrap_or(0).max(self.expired_until)
     }
 
     /// Changes a record in memory, which is `first` if there is none. It is written soon.
@@ -372,7 +373,30 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
     for record in records.values_mut() {
         record.set_back(now);
     }
-    write_all(&mut connection, &records)
+    write_all(&mut connection, &records)?;
+    let expired_until = read_expired_until(&connection)?.min(now);
+    write_expired_until(&connection, expired_until)
+}
+
+/// Notes in the folder of a store the last expiry that a start of the master has found passed.
+pub(super) fn note_expired_until(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
+    let connection = schema::open_minions(&folder.join(FILE))?;
+    write_expired_until(&connection, until)
+}
+
+fn write_expired_until(connection: &Connection, until: MasterTime) -> Result<(), StoreError> {
+    let until = super::disk::rows::from_time(until);
+    let changed = connection.execute("UPDATE master_starts SET expired_until = ?1", [until])?;
+    if changed == 0 {
+        connection.execute("INSERT INTO master_starts VALUES (?1)", [until])?;
+    }
+    Ok(())
+}
+
+fn read_expired_until(connection: &Connection) -> Result<MasterTime, StoreError> {
+    let sql = "SELECT max(expired_until) FROM master_starts";
+    let until: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(MasterTime::try_from(until.unwrap_or(0)).unwrap_or(0))
 }
 
 fn write_all<'r>(
@@ -383,10 +407,10 @@ fn write_all<'r>(
     for (minion, record) in records {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched)
+                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     expiry_acked_until = ?4, gaps = ?5, begun = ?6, key = ?7, vouched = ?8",
+                     expiry_acked_until = ?4, gaps = ?5, heartbeats_noted = ?6, key = ?7, vouched = ?8",
             )?
             .execute(params![
                 minion.as_str(),
@@ -394,7 +418,7 @@ fn write_all<'r>(
                 super::disk::rows::from_time(record.duplicate_seen),
                 super::disk::rows::from_time(record.expiry_acked_until),
                 encode(&record.gaps),
-                super::disk::rows::from_time(record.begun),
+                super::disk::rows::from_time(record.heartbeats_noted),
                 record.key,
                 super::disk::rows::from_time(record.vouched),
             ])?;
@@ -405,7 +429,7 @@ fn write_all<'r>(
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement = connection.prepare(
-        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, begun, key, vouched FROM minions",
+        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched FROM minions",
     )?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
@@ -415,7 +439,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
             start: StartId(row.get(1)?),
             duplicate_seen: super::disk::rows::time(row, 2)?,
             expiry_acked_until: super::disk::rows::time(row, 3)?,
-            begun: super::disk::rows::time(row, 5)?,
+            heartbeats_noted: super::disk::rows::time(row, 5)?,
             key: row.get(6)?,
             vouched: super::disk::rows::time(row, 7)?,
             gaps: gaps

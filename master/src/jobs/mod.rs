@@ -234,7 +234,12 @@ impl JobStore {
         )?);
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
         let secrets = Arc::new(StoredSecrets::open(&settings.secrets_key)?);
-        let (now, is_ahead) = resume(&clock, &partitions, &records, settings.cache_bytes)?;
+        let Resumed {
+            latest,
+            now,
+            is_ahead,
+        } = resume(&clock, &partitions, &records, settings.cache_bytes)?;
+        let mut expired_until = latest;
         let mut jids = JidSource::default();
         let mut receipts = 0;
         let mut transfers = Transfers::new(settings.transfer_limits());
@@ -252,6 +257,7 @@ impl JobStore {
                     transfers.take_up(start, stored, clock.clock().now());
                 }
                 minion_states::settle(&connection)?;
+                expired_until = expired_until.max(lookup::last_expiry(&connection, now)?);
                 transfers.go_on_after(return_parts::last(&connection)?);
                 secrets.note_all(&connection)?;
                 let grace = batches::grace(settings.heartbeat);
@@ -265,6 +271,10 @@ impl JobStore {
                 Ok(())
             };
             read().map_err(|error: StoreError| error.of_file(&path))?;
+        }
+        if expired_until > latest {
+            // What was queued and has expired is not offered again, whatever clock the next start finds.
+            minion_records::note_expired_until(&settings.folder, expired_until)?;
         }
         if partitions.newest().is_none() {
             let first = jids.next_number(clock.micros());
@@ -392,13 +402,23 @@ impl JobStore {
     }
 }
 
-/// Has the master's time go on after the times in the store. Returns it, and whether it is far ahead of them.
+/// The times at which a store is opened.
+struct Resumed {
+    /// The latest time in the store.
+    latest: MasterTime,
+    /// The master's time.
+    now: MasterTime,
+    /// Whether that is far ahead of the time in the store.
+    is_ahead: bool,
+}
+
+/// Has the master's time go on after the times in the store.
 fn resume(
     clock: &MasterClock,
     partitions: &Partitions,
     records: &MinionRecords,
     cache: usize,
-) -> Result<(MasterTime, bool), StoreError> {
+) -> Result<Resumed, StoreError> {
     let mut latest = i64::try_from(records.latest())
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);
@@ -434,7 +454,11 @@ fn resume(
             ahead / CREDIBLE
         );
     }
-    Ok((now, is_ahead))
+    Ok(Resumed {
+        latest,
+        now,
+        is_ahead,
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -38,8 +38,10 @@ pub struct ReconcilingStart {
     pub power_lost: bool,
     /// Whether another start of the minion may live beside it.
     pub beside: bool,
-    /// The number of jobs that the minion has begun and of heartbeats that it noted, by its disk.
-    pub begun: u64,
+    /// The number of heartbeats that the minion's spool has noted.
+    pub heartbeats_noted: u64,
+    /// That number when the start began.
+    pub heartbeats_before: u64,
 }
 
 /// A change of the state of a minion in a job.
@@ -90,16 +92,17 @@ impl JobStore {
 
     /// Whether a job that the minion does not know may have been run by it.
     fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
-        let is_older = |record: MinionRecord| start.begun < record.begun;
-        let forgot = match self.lineage(minion, start) {
+        let heard = self.records.get(minion);
+        let heard = heard.map_or(0, |record| record.heartbeats_noted);
+        match self.lineage(minion, start) {
             // What was lost before this start was settled when it reconciled.
-            Lineage::Known => false,
-            Lineage::Continued => start.power_lost,
+            Lineage::Known => start.heartbeats_noted < heard,
+            // Since it began it may have sent heartbeats to another master.
+            Lineage::Continued => start.power_lost || start.heartbeats_before < heard,
             // What was handed over to a minion of which the store knows no start was handed over before the store
             // was put back from a copy.
             Lineage::New | Lineage::Other => true,
-        };
-        forgot || self.records.get(minion).is_some_and(is_older)
+        }
     }
 
     /// Takes what a minion knows of jobs. With `start`, it reconciles. Returns the states that have
@@ -191,9 +194,39 @@ impl JobStore {
                 record.skip(now);
             }
             record.start = start.start;
-            record.begun = start.begun;
+            record.heartbeats_noted = start.heartbeats_noted;
         });
         self.flush_all().await
+    }
+
+    /// Gives up what was handed over until `until` to another start of a minion, while this one accounted for what came
+    /// before: the other one may have begun it. `until` is the time at which this start was seated. Returns what has changed,
+    /// for the minion to bar.
+    ///
+    /// # Errors
+    /// When SQLite fails. Some of the states may be changed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have changed some of the states. It may be repeated.
+    pub async fn give_up_handed_over(
+        &self,
+        minion: &MinionId,
+        until: MasterTime,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let before_seat =
+            |job: i64| u64::try_from(job / 1_000).is_ok_and(|created| created < until);
+        let handed = lock(&self.open).handed_over(minion, i64::MIN);
+        let offered = handed
+            .into_iter()
+            .filter(|(job, state)| *state == MinionJobState::Offered && before_seat(*job));
+        let (mut changes, state) = (Vec::new(), MinionJobState::MayHaveRun);
+        for (job, _) in offered {
+            let jid = jid::from_micros(job);
+            if self.set_state(&jid, minion, state).await? {
+                changes.push((jid, state));
+            }
+        }
+        Ok(changes)
     }
 
     /// Takes a minion's expiry ack. Returns the states that have changed.
@@ -238,15 +271,15 @@ impl JobStore {
         Ok(changes)
     }
 
-    /// Notes how many jobs a minion has begun and heartbeats it has noted, as it says with every heartbeat.
-    pub fn note_begun(&self, minion: &MinionId, begun: u64) {
+    /// Takes how many heartbeats the spool of a minion has noted, as it says with every heartbeat.
+    pub fn take_heartbeats_noted(&self, minion: &MinionId, heartbeats_noted: u64) {
         if self
             .records
             .get(minion)
-            .is_some_and(|record| record.begun < begun)
+            .is_some_and(|record| record.heartbeats_noted < heartbeats_noted)
         {
             self.records.change(minion, |record| {
-                record.begun = record.begun.max(begun);
+                record.heartbeats_noted = record.heartbeats_noted.max(heartbeats_noted);
                 true
             });
         }

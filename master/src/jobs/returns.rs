@@ -56,7 +56,7 @@ impl JobStore {
             let Some(job) = jid::to_micros(&returned.jid) else {
                 continue;
             };
-            if returned.retcode == RETCODE_INTERRUPTED && self.is_disputed(minion, job) {
+            if returned.retcode == RETCODE_INTERRUPTED && self.is_disputed(minion, &returned.jid) {
                 verdicts[place] = ReturnVerdict::Disputed;
                 continue;
             }
@@ -81,9 +81,10 @@ impl JobStore {
         Ok(verdicts)
     }
 
-    /// Whether another copy of the minion may run the job that this one says it was interrupted in.
-    pub(super) fn is_disputed(&self, minion: &MinionId, job: i64) -> bool {
-        let created = u64::try_from(job / 1_000).unwrap_or(0);
+    /// Whether another copy of the minion may run the job that this one does not know, or says it was interrupted in.
+    pub fn is_disputed(&self, minion: &MinionId, jid: &Jid) -> bool {
+        let created = jid::to_micros(jid).and_then(|job| u64::try_from(job / 1_000).ok());
+        let created = created.unwrap_or(0);
         let record = self.minion_record(minion);
         record.is_some_and(|record| !record.is_authoritative_for(created, self.duplicates_before()))
     }

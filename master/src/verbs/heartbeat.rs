@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionJobState, MinionReply, Reconciliation,
-    ReconciliationReply,
+    Heartbeat, HeartbeatReply, MAX_ACCOUNTS, MAX_RUNNING, MinionId, MinionJobState, MinionReply,
+    Reconciliation, ReconciliationReply,
 };
 
 use super::MinionVerbs;
@@ -37,7 +37,7 @@ impl MinionVerbs {
         let has_reconciled = self.sessions.has_reconciled(session);
         let mut unclear = false;
         if has_reconciled {
-            self.jobs.note_begun(id, said.begun);
+            self.jobs.take_heartbeats_noted(id, said.heartbeats_noted);
             let changes = self.jobs.take_expiry_ack(id, &said.expiry).await?;
             // It began jobs of which the store does not know whether they run still.
             unclear = changes.iter().any(|(jid, state)| {
@@ -87,7 +87,8 @@ impl MinionVerbs {
             predecessors: said.predecessors,
             power_lost: said.power_lost,
             beside: self.sessions.lives_beside(id, present) && self.answers(id).await,
-            begun: said.heartbeat.begun,
+            heartbeats_noted: said.heartbeat.heartbeats_noted,
+            heartbeats_before: said.heartbeats_before,
         };
         let mut heartbeat = self.heartbeat(session, id, said.heartbeat).await?;
         let changes = self
@@ -96,17 +97,24 @@ impl MinionVerbs {
             .await?;
         self.report(id, changes).await;
         let after = said.accounts.last().map(|account| &account.jid);
-        let asked = self.jobs.to_account_for(id, &start, after);
+        let mut asked = self.jobs.to_account_for(id, &start, after);
         if asked.is_empty() {
             let lineage = self.jobs.lineage(id, &start);
             self.jobs.finish_reconciliation(id, &start).await?;
             self.note_lineage(id, lineage, &start);
+            let seated_at = self.clock.now();
             let change = self.sessions.seat(session, present);
             self.note_presence(session, id, change, start.beside).await;
             let record = self.jobs.minion_record(id);
             heartbeat.expiry_acked_until = record.map_or(0, |record| record.expiry_acked_until);
             heartbeat.lease = self.sessions.grant_lease(session, self.clock.now());
             heartbeat.reconcile = false;
+            if lineage == Lineage::Other {
+                let changes = self.jobs.give_up_handed_over(id, seated_at).await?;
+                asked = changes.iter().map(|(jid, _)| jid.clone()).collect();
+                asked.truncate(MAX_ACCOUNTS);
+                self.report(id, changes).await;
+            }
         }
         Ok(MinionReply::Reconciled(ReconciliationReply {
             heartbeat,

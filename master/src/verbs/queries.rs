@@ -13,7 +13,7 @@ use crate::sessions::Sessions;
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
 const PAGE_OVERHEAD: usize = OVERHEAD + 4096;
 
-/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent or
+/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent, disputed or
 /// busy, unconfirmed and used twice.
 const STATE_BYTES: usize = 4 * 257 + 12;
 
@@ -63,7 +63,7 @@ impl JobQueries {
         let Some(page) = self.jobs.states(jid, after.as_ref(), most).await? else {
             return Ok(OperatorReply::NoSuchJob);
         };
-        let (mut silent, mut busy) = (Vec::new(), Vec::new());
+        let (mut silent, mut disputed, mut busy) = (Vec::new(), Vec::new(), Vec::new());
         for (id, state) in &page.states {
             if state.is_final() || *state == MinionJobState::Queued {
                 continue;
@@ -73,6 +73,13 @@ impl JobQueries {
                 Some(session) if *state == MinionJobState::Offered && session.is_busy() => {
                     busy.push(id.clone());
                 }
+                Some(session)
+                    if *state == MinionJobState::Running
+                        && self.jobs.is_disputed(id, jid)
+                        && !session.running().contains(jid) =>
+                {
+                    disputed.push(id.clone());
+                }
                 Some(_) => {}
             }
         }
@@ -81,6 +88,7 @@ impl JobQueries {
         let duplicates = duplicates.filter(is_here).collect();
         Ok(OperatorReply::States(StatesPage {
             silent,
+            disputed,
             busy,
             more: page.more,
             states: page.states,

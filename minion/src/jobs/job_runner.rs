@@ -223,7 +223,9 @@ impl JobRunner {
         tracing::info!("job {jid}: received {} from {}", job.fun, job.user);
         let this = Arc::clone(self);
         self.jobs.spawn(async move {
-            let must_claim = origin == Origin::Unleased || job.claims == MustClaim::Everybody;
+            let must_claim = origin == Origin::Unleased
+                || job.claims == MustClaim::Everybody
+                || this.may_be_late(&job);
             if !must_claim || this.claim(&job).await {
                 this.run(job, secrets).await;
             }
@@ -286,6 +288,19 @@ impl JobRunner {
         late
     }
 
+    /// Whether the job may have expired while this machine was paused, so that the master is asked first.
+    fn may_be_late(&self, job: &Job) -> bool {
+        let unclear = self.clock.may_have_passed(job.expires);
+        if unclear {
+            tracing::info!(
+                "job {}: the master is asked first whether it has expired, since the clock of this machine jumped: it was \
+                 paused, or its clock was set",
+                job.jid
+            );
+        }
+        unclear
+    }
+
     async fn run(self: &Arc<Self>, job: Job, secrets: Option<Secrets>) {
         let jid = job.jid.clone();
         let entered = self.host.running.enter(RunningJob::of(&job));
@@ -306,7 +321,7 @@ impl JobRunner {
             tracing::warn!("job {jid}: not begun, the minion stops");
             return;
         };
-        if self.is_late(&job) {
+        if self.is_late(&job) || (self.may_be_late(&job) && !self.claim(&job).await) {
             return;
         }
         tracing::info!("job {jid}: running {}", job.fun);

@@ -14,12 +14,10 @@ use saline_protocol::transport::jitter;
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, Promised, RETRY_DELAY};
 use crate::link::master_time::LocalTime;
 use crate::link::minion_session::{AskError, Ended};
+use crate::spool::LONGEST_EXPIRY;
 
 /// A master that answers no heartbeat for this time, and for three heartbeats at least, is given up.
 const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a cancelled job is remembered: longer than any master keeps it, in milliseconds.
-const CANCELLED_KEPT: MasterTime = 30 * 24 * 3600 * 1000;
 
 /// The largest number of jobs that one expiry ack names.
 const MAX_ACKED_JOBS: usize = MAX_ACCOUNTS / 2;
@@ -117,6 +115,7 @@ impl ActiveSession {
                 predecessors: start.predecessors.clone(),
                 predecessor_ended: start.predecessor_ended,
                 power_lost: start.power_lost,
+                heartbeats_before: start.heartbeats_before,
                 heartbeat: self.heartbeat(ExpiryAck::default()),
                 accounts: std::mem::take(&mut accounts),
             });
@@ -128,7 +127,8 @@ impl ActiveSession {
             if reply.asked.is_empty() {
                 if self.is_beginning.swap(false, Ordering::Relaxed) {
                     // What an earlier session said and this master does not have was not heard.
-                    spool.set_expiry_acked_until(reply.heartbeat.expiry_acked_until);
+                    let said = &reply.heartbeat;
+                    spool.begin_session(said.expiry_acked_until, said.clock);
                 }
                 if !start.reconciled {
                     let spool = Arc::clone(spool);
@@ -173,7 +173,7 @@ impl ActiveSession {
     /// Returns until when a job is remembered that must not begin.
     fn remembered_until(&self) -> MasterTime {
         let now = self.parts.clock.reached().unwrap_or_default();
-        now.saturating_add(CANCELLED_KEPT)
+        now.saturating_add(LONGEST_EXPIRY)
     }
 
     /// Acknowledges the expiries since the last one: tells which of the jobs were begun.
@@ -197,7 +197,7 @@ impl ActiveSession {
             running,
             waiting,
             epoch: self.opener().epoch(),
-            begun: self.parts.spool.begun(),
+            heartbeats_noted: self.parts.spool.heartbeats_noted(),
             expiry,
         }
     }

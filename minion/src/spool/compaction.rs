@@ -48,7 +48,11 @@ impl Spool {
             .iter()
             .map(|(jid, entry)| (jid.clone(), entry.expires, Kept::of(&entry.state)))
             .collect();
-        let (floor, forgotten) = (index.floor.clone(), index.forgotten_until());
+        let floor = index.floor.clone();
+        let forgotten = Record::Forgotten {
+            until: index.forgotten_until(),
+            at: index.forgotten_at,
+        };
         drop(index);
         let (start, reconciled) = (self.start_record(), self.start().reconciled);
         let mut moved = Vec::new();
@@ -60,7 +64,7 @@ impl Spool {
             if let Some(jid) = floor {
                 new.append(&Record::Floor { jid }, false)?;
             }
-            new.append(&Record::Forgotten { until: forgotten }, false)?;
+            new.append(&forgotten, false)?;
             for (jid, expires, kept) in entries {
                 if let Kept::Barred = kept {
                     new.append(&Record::Barred { jid, expires }, false)?;

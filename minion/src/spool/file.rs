@@ -39,6 +39,8 @@ pub struct SpoolFile {
     compacted: u64,
     /// Whether bytes that are no record may follow `length`.
     dirty: bool,
+    /// Whether a loss of power may take the file, or put the one before in its place: the folder was not synced since.
+    unsynced_name: bool,
 }
 
 /// The condition of the file that a replay found.
@@ -61,12 +63,8 @@ impl SpoolFile {
             length: 0,
             compacted: 0,
             dirty: false,
+            unsynced_name: false,
         }
-    }
-
-    /// Whether there is no file yet.
-    pub fn is_new(&self) -> bool {
-        self.marker.is_none()
     }
 
     /// Reads every record, in order. Bytes that are no record are skipped. When records follow them, a copy
@@ -195,6 +193,7 @@ impl SpoolFile {
                     return Err(error);
                 }
                 self.length = FILE_HEADER;
+                self.unsynced_name = true;
                 *self.marker.insert(marker)
             }
         };
@@ -215,13 +214,8 @@ impl SpoolFile {
     /// # Errors
     /// When the disk does not take the record; no part of it is left then.
     pub fn append_synced(&mut self, record: &Record) -> io::Result<FileRange> {
-        let new = self.is_new();
         let frame = record::frame(self.file()?.1, record)?;
-        let range = self.write(&frame, true)?;
-        if new {
-            sync_folder(&self.path)?;
-        }
-        Ok(range)
+        self.write(&frame, true)
     }
 
     /// Appends records together, without a sync.
@@ -238,10 +232,14 @@ impl SpoolFile {
     }
 
     fn write(&mut self, frame: &[u8], sync: bool) -> io::Result<FileRange> {
+        let unsynced = self.unsynced_name.then(|| self.path.clone());
         let mut file = self.file()?.0;
-        let written = file
-            .write_all(frame)
-            .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
+        let written = file.write_all(frame).and_then(|()| match &unsynced {
+            _ if !sync => Ok(()),
+            Some(path) => file.sync_data().and_then(|()| sync_folder(path)),
+            None => file.sync_data(),
+        });
+        self.unsynced_name &= !sync || written.is_err();
         if let Err(error) = written {
             // Further records must not follow half a record.
             self.dirty = true;
@@ -297,7 +295,15 @@ impl SpoolFile {
         self.length = new.length;
         self.compacted = new.length;
         self.dirty = false;
-        sync_folder(&self.path)
+        self.unsynced_name = true;
+        match sync_folder(&self.path) {
+            Ok(()) => self.unsynced_name = false,
+            // The ranges of the records are those of the new file all the same.
+            Err(error) => tracing::warn!(
+                "the folder of the spool is synced with the next record, since that failed now: {error}"
+            ),
+        }
+        Ok(())
     }
 }
 

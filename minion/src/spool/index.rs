@@ -11,6 +11,9 @@ const MAX_REMEMBERED: usize = 10_000;
 /// How long a job is remembered after its expiry, in milliseconds, since clocks may differ.
 const MARGIN: MasterTime = 600_000;
 
+/// The longest time for which a job may come again, in milliseconds, but where a master keeps jobs for longer.
+pub const LONGEST_EXPIRY: MasterTime = 30 * 24 * 3600 * 1000;
+
 /// The bytes of returns that are cached in memory, so that small returns are sent without reading
 /// the file.
 const CACHED_BYTES: usize = 1024 * 1024;
@@ -51,6 +54,13 @@ pub struct Entry {
     pub state: SpooledJob,
 }
 
+impl Entry {
+    /// Whether nothing is to be done about the job any more.
+    fn is_over(&self) -> bool {
+        matches!(self.state, SpooledJob::Done(_) | SpooledJob::Barred)
+    }
+}
+
 /// The index of the spool.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -60,8 +70,10 @@ pub struct Index {
     pub floor: Option<Jid>,
     /// Jobs that expired until then, and were done before this session, may be forgotten.
     pub forgotten: MasterTime,
-    /// The number of jobs that were begun since the spool was made, and of heartbeats that were noted.
-    pub begun: u64,
+    /// The latest time of a master at which jobs were forgotten.
+    pub forgotten_at: MasterTime,
+    /// The number of heartbeats that were noted since the spool was made.
+    pub heartbeats_noted: u64,
     /// A session, and the last expiry of the jobs that were acknowledged in it and are forgotten.
     forgotten_in: (u64, MasterTime),
     /// No job that expires until then begins any more: the master was told so.
@@ -86,10 +98,22 @@ impl Index {
         self.settled = self.settled.max(until);
     }
 
-    /// Sets the expiry up to which the master has the minion's acknowledgement, which may be lower than was thought: another
-    /// master, or a restored one.
-    pub fn set_expiry_acked_until(&mut self, until: MasterTime) {
+    /// Begins a session with a master whose time is `now`. It has the minion's acknowledgement of the expiries up to `until`,
+    /// which may be lower than was thought: another master, or a restored one. If its time is far below that at which
+    /// jobs were forgotten, a master ran with a clock that was ahead: what was concluded from that time is not true of this
+    /// one.
+    pub fn begin_session(&mut self, until: MasterTime, now: MasterTime) {
         self.settled = until;
+        if self.forgotten_at <= now.saturating_add(MARGIN) {
+            return;
+        }
+        self.forgotten = self.forgotten.min(now);
+        self.forgotten_in = (0, 0);
+        self.forgotten_at = now;
+        self.floor = None;
+        let latest = now.saturating_add(LONGEST_EXPIRY);
+        self.entries
+            .retain(|_, entry| !entry.is_over() || entry.expires <= latest);
     }
 
     /// States which jobs that expire after `after` and until `now` were begun, without those whose returns
@@ -243,11 +267,10 @@ impl Index {
 
     /// Forgets jobs that are done and expired, and the oldest ones when there are too many.
     pub fn prune(&mut self, now: Option<MasterTime>) {
-        let is_over =
-            |entry: &Entry| matches!(entry.state, SpooledJob::Done(_) | SpooledJob::Barred);
         if let Some(now) = now {
+            self.forgotten_at = self.forgotten_at.max(now);
             let expired =
-                |entry: &Entry| is_over(entry) && entry.expires.saturating_add(MARGIN) < now;
+                |entry: &Entry| entry.is_over() && entry.expires.saturating_add(MARGIN) < now;
             let gone: Vec<Entry> = self
                 .entries
                 .extract_if(.., |_, entry| expired(entry))
@@ -256,7 +279,7 @@ impl Index {
             gone.iter().for_each(|entry| self.note_forgotten(entry));
         }
         while self.entries.len() > MAX_REMEMBERED {
-            let oldest = self.entries.iter().find(|(_, entry)| is_over(entry));
+            let oldest = self.entries.iter().find(|(_, entry)| entry.is_over());
             let Some(jid) = oldest.map(|(jid, _)| jid.clone()) else {
                 break;
             };

@@ -31,10 +31,15 @@ use record::Record;
 use start_note::StartNote;
 use starts::StartsRead;
 
+pub(crate) use index::LONGEST_EXPIRY;
 pub use starts::Start;
 
 /// The return of an interrupted run, after a restart as after a stop.
 pub(crate) const INTERRUPTED: &str = "The minion stopped while it ran this job";
+
+/// The return of a run of which a loss of power left the beginning: its return may have been lost with the power.
+const INTERRUPTED_OR_LOST: &str = "The minion stopped while it ran this job, or the job ended and the return was lost: the \
+     machine lost power, or the spool was damaged, emptied or put back";
 
 /// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +112,6 @@ impl Spool {
             starts.take(&record);
             match record {
                 Record::Started { jid, fun, expires } => {
-                    index.begun += 1;
                     index.set(&jid, Some(expires), SpooledJob::Running(Some(range)));
                     interrupted.insert(jid, fun);
                 }
@@ -133,9 +137,14 @@ impl Spool {
                     index.set(&jid, Some(expires), SpooledJob::Barred)
                 }
                 Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
-                Record::Forgotten { until } => index.forgotten = index.forgotten.max(until),
-                Record::Heartbeat => index.begun += 1,
-                Record::Start { begun, .. } => index.begun = index.begun.max(begun),
+                Record::Forgotten { until, at } => {
+                    index.forgotten = index.forgotten.max(until);
+                    index.forgotten_at = index.forgotten_at.max(at);
+                }
+                Record::Heartbeat => index.heartbeats_noted += 1,
+                Record::Start {
+                    heartbeats_noted, ..
+                } => index.heartbeats_noted = index.heartbeats_noted.max(heartbeats_noted),
                 Record::Reconciled | Record::Stopped => {}
             }
         })?;
@@ -143,6 +152,7 @@ impl Spool {
         let place = SpoolLocation::of(folder.as_deref());
         let id = StartId::random().map_err(io::Error::other)?;
         let mut start = starts.next(id, &place, sync_always, damaged);
+        start.heartbeats_before = index.heartbeats_noted;
         if let Some(before) = note.as_ref().and_then(StartNote::before) {
             starts.follow(&mut start, before.start, &before.predecessors);
         }
@@ -155,6 +165,10 @@ impl Spool {
             returned: Notify::new(),
         };
         spool.note_start();
+        let why = match spool.start().power_lost {
+            true => INTERRUPTED_OR_LOST,
+            false => INTERRUPTED,
+        };
         for (jid, fun) in interrupted {
             tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
             spool.finish(Return {
@@ -162,7 +176,7 @@ impl Spool {
                 fun,
                 retcode: RETCODE_INTERRUPTED,
                 success: false,
-                payload: Packed::pack(&Value::from(INTERRUPTED)),
+                payload: Packed::pack(&Value::from(why)),
             });
         }
         if damaged && let Err(error) = spool.compact(&mut lock(&spool.file), None) {
@@ -178,7 +192,7 @@ impl Spool {
             start: start.id,
             predecessors: start.predecessors,
             place: self.place.clone(),
-            begun: self.begun(),
+            heartbeats_noted: self.heartbeats_noted(),
             power_lost: start.power_lost,
             is_synced: start.is_synced,
         }
@@ -198,10 +212,10 @@ impl Spool {
         }
     }
 
-    /// Returns how many jobs were begun and heartbeats noted since the spool was made. A master that has heard a larger
-    /// number knows that the disk is an older one, or the memory of the machine.
-    pub fn begun(&self) -> u64 {
-        lock(&self.index).begun
+    /// Returns how many heartbeats were noted since the spool was made. A master that has heard a larger number knows that
+    /// the disk is an older one, or the memory of the machine.
+    pub fn heartbeats_noted(&self) -> u64 {
+        lock(&self.index).heartbeats_noted
     }
 
     /// Returns this start of the minion.
@@ -229,7 +243,7 @@ impl Spool {
         let mut file = lock(&self.file);
         match file.append(&Record::Heartbeat, true) {
             // Only what the disk has: a later start counts no more.
-            Ok(_) => lock(&self.index).begun += 1,
+            Ok(_) => lock(&self.index).heartbeats_noted += 1,
             Err(error) => tracing::debug!("a heartbeat is not noted in the spool: {error}"),
         }
         self.compact_if_grown(&mut file, now);
@@ -271,9 +285,10 @@ impl Spool {
         lock(&self.index).settle_until(until);
     }
 
-    /// Sets the expiry up to which the master has the minion's acknowledgement, at the beginning of a session.
-    pub fn set_expiry_acked_until(&self, until: MasterTime) {
-        lock(&self.index).set_expiry_acked_until(until);
+    /// Begins a session with a master whose time is `now`, and which has the minion's acknowledgement of the expiries up to
+    /// `until`.
+    pub fn begin_session(&self, until: MasterTime, now: MasterTime) {
+        lock(&self.index).begin_session(until, now);
     }
 
     /// Bars a job that was not begun, so that it never begins. Returns what is known of it.
@@ -325,8 +340,6 @@ impl Spool {
                     Some(job.expires),
                     SpooledJob::Running(Some(range)),
                 );
-                // Only what the disk has: a later start counts no more.
-                index.begun += 1;
                 Ok(())
             }
             Err(error) => {

@@ -53,8 +53,8 @@ pub enum Record {
         predecessors: Vec<StartId>,
         /// The boot and the folder in which it runs.
         place: SpoolLocation,
-        /// The number of jobs that were begun before, and of heartbeats.
-        begun: u64,
+        /// The number of heartbeats that were noted before.
+        heartbeats_noted: u64,
         /// Whether the machine lost power, or the spool was damaged, after that start.
         power_lost: bool,
         /// Whether every beginning of a job is synced to the disk from here on.
@@ -73,6 +73,8 @@ pub enum Record {
     Forgotten {
         /// The expiry.
         until: MasterTime,
+        /// The latest time of a master at which jobs were forgotten.
+        at: MasterTime,
     },
     /// The minion will not begin this job.
     Barred {

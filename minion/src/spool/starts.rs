@@ -26,6 +26,8 @@ pub struct Start {
     /// Whether this start syncs every beginning of a job to the disk. Its records say so, since the option may be another
     /// one when the next start reads them.
     pub is_synced: bool,
+    /// The number of heartbeats that the spool had noted when this start began.
+    pub heartbeats_before: u64,
 }
 
 /// Follows the starts while the spool is read.
@@ -54,6 +56,7 @@ impl StartsRead {
                     power_lost: *power_lost,
                     reconciled: false,
                     is_synced: *is_synced,
+                    heartbeats_before: 0,
                 };
                 self.last = Some((start, place.clone()));
                 self.stopped = false;
@@ -88,11 +91,11 @@ impl StartsRead {
                 power_lost: damaged,
                 reconciled: false,
                 is_synced,
+                heartbeats_before: 0,
             };
         };
-        // Where boots cannot be told apart, nothing is concluded from them.
-        let rebooted =
-            matches!((&last_place.boot, &place.boot), (Some(before), Some(now)) if before != now);
+        // Where boots cannot be told apart, each start may follow a loss of power.
+        let rebooted = last_place.boot.is_none() || last_place.boot != place.boot;
         let mut predecessors = match last.reconciled {
             true => Vec::new(),
             false => last.predecessors.clone(),
@@ -111,6 +114,7 @@ impl StartsRead {
                 || (rebooted && !self.stopped && !last.is_synced),
             reconciled: false,
             is_synced,
+            heartbeats_before: 0,
         }
     }
 
@@ -150,7 +154,7 @@ mod tests {
             start: id(number),
             predecessors: predecessors.iter().copied().map(id).collect(),
             place: SpoolLocation::named(boot, 1),
-            begun: 0,
+            heartbeats_noted: 0,
             power_lost,
             is_synced: false,
         }
@@ -199,6 +203,21 @@ mod tests {
         assert_eq!(next(&synced, "b", false), (vec![1], false), "all is synced");
         records.push(Record::Stopped);
         assert_eq!(next(&records, "b", false), (vec![1], false));
+    }
+
+    #[test]
+    fn power_may_have_been_lost_where_boots_cannot_be_told_apart() {
+        let mut read = StartsRead::default();
+        let mut unknown = SpoolLocation::named("a", 1);
+        unknown.boot = None;
+        let mut first = start(1, &[], "a", false);
+        if let Record::Start { place, .. } = &mut first {
+            *place = unknown.clone();
+        }
+        read.take(&first);
+        assert!(read.next(id(9), &unknown, false, false).power_lost);
+        read.take(&Record::Stopped);
+        assert!(!read.next(id(9), &unknown, false, false).power_lost);
     }
 
     #[test]

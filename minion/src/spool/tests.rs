@@ -166,6 +166,29 @@ fn what_cannot_come_again_is_forgotten_and_the_rest_is_bounded() {
 }
 
 #[test]
+fn what_was_concluded_in_a_time_far_ahead_is_taken_back() {
+    const AHEAD: MasterTime = 700 * 86_400 * 1_000;
+    let now = 1_000_000;
+    let mut index = Index::default();
+    for number in 0..10_100 {
+        index.set(&jid(number), Some(AHEAD + number), SpooledJob::Done(None));
+    }
+    index.set(&jid(20_000), Some(AHEAD), SpooledJob::Running(None));
+    index.prune(Some(AHEAD + 600_050));
+    assert!(index.is_seen(&jid(0)), "by the floor");
+    assert!(index.forgotten_until() > AHEAD);
+    // The clocks of two masters may differ a little.
+    index.begin_session(5, AHEAD + 200_000);
+    assert!(index.forgotten_until() > AHEAD);
+    index.begin_session(5, now);
+    assert_eq!(index.forgotten_until(), now);
+    assert!(!index.is_seen(&jid(0)) && !index.is_seen(&jid(10_050)));
+    assert_eq!(index.known(&jid(20_000)), Known::Running, "that is true");
+    let ack = index.settle(now, now + 60_000, 1, 9);
+    assert_eq!((ack.after, ack.until), (now, now + 60_000));
+}
+
+#[test]
 fn a_full_disk_loses_nothing_silently() {
     let folder = Folder::new();
     let spool = Spool::open("/dev/full/spool.log".into(), false);
@@ -374,12 +397,12 @@ fn an_older_spool_shows_by_the_heartbeats_that_it_noted() {
     spool.note_heartbeat(None);
     let copy = std::fs::read(folder.path()).unwrap();
     spool.note_heartbeat(None);
-    assert_eq!(spool.begun(), 2);
+    assert_eq!(spool.heartbeats_noted(), 2);
     spool.compact(&mut lock(&spool.file), None).unwrap();
     drop(spool);
-    assert_eq!(folder.open().begun(), 2);
+    assert_eq!(folder.open().heartbeats_noted(), 2);
     std::fs::write(folder.path(), copy).unwrap();
-    assert_eq!(folder.open().begun(), 1);
+    assert_eq!(folder.open().heartbeats_noted(), 1);
 
     // A minion that runs no job notes heartbeats for ever.
     let spool = folder.open();

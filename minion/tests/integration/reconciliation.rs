@@ -15,7 +15,7 @@ use saline_messages::{
     Arguments, Jid, Job, JobAccount, Known, MinionId, MinionJobState, MustClaim, RequestId, Return,
     ReturnVerdict, SignedJob,
 };
-use saline_minion::spool::Spool;
+use saline_minion::spool::{Spool, Start};
 use saline_protocol::transport::Clock;
 use saline_targeting::Target;
 
@@ -42,6 +42,8 @@ struct World {
     clock: MasterClock,
     store: JobStore,
     spool: Spool,
+    /// The start that goes on in the memory of a machine which was put back.
+    memory: Option<Start>,
     /// The number of the session, while there is one.
     session: Option<u64>,
     sessions: u64,
@@ -50,10 +52,8 @@ struct World {
     inbox: VecDeque<Job>,
     running: Vec<Job>,
     jobs: Vec<Job>,
-    /// How often each job ran since the minion's disk was restored last.
+    /// How often each job ran.
     runs: BTreeMap<Jid, u32>,
-    /// The jobs that ran at any time.
-    ran: BTreeMap<Jid, u32>,
     /// The returns that were acknowledged since the store was restored last.
     acknowledged: Vec<Jid>,
     log: Vec<String>,
@@ -82,6 +82,7 @@ impl World {
         Self {
             store: JobStore::open(settings(folder.path()), clock.clone()).unwrap(),
             spool: Spool::open(folder.path().join("minion/spool.log"), false).unwrap(),
+            memory: None,
             folder,
             random: Random(seed),
             clock,
@@ -92,7 +93,6 @@ impl World {
             running: Vec::new(),
             jobs: Vec::new(),
             runs: BTreeMap::new(),
-            ran: BTreeMap::new(),
             acknowledged: Vec::new(),
             log: Vec::new(),
         }
@@ -188,7 +188,6 @@ impl World {
                 told.name()
             );
             *self.runs.entry(job.jid.clone()).or_default() += 1;
-            *self.ran.entry(job.jid.clone()).or_default() += 1;
             self.running.push(job);
         }
     }
@@ -228,6 +227,13 @@ impl World {
         }
     }
 
+    /// The master hears of a heartbeat and of nothing that comes with it.
+    fn hear_heartbeat(&mut self) {
+        self.spool.note_heartbeat(Some(self.clock.now()));
+        let noted = self.spool.heartbeats_noted();
+        self.store.take_heartbeats_noted(&minion(), noted);
+    }
+
     async fn heartbeat(&mut self) {
         let Some(session) = self.session else { return };
         self.spool.note_heartbeat(Some(self.clock.now()));
@@ -236,7 +242,8 @@ impl World {
             .mark_running(&minion(), &running, usize::MAX)
             .await
             .unwrap();
-        self.store.note_begun(&minion(), self.spool.begun());
+        let noted = self.spool.heartbeats_noted();
+        self.store.take_heartbeats_noted(&minion(), noted);
         let statement = self
             .spool
             .settle(self.expiry_acked_until, self.clock.now(), session, 512);
@@ -300,15 +307,23 @@ impl World {
         }
     }
 
+    /// Reconciles until there is a session.
+    async fn reconcile_surely(&mut self) {
+        while self.session.is_none() {
+            self.reconcile().await;
+        }
+    }
+
     async fn reconcile(&mut self) {
         let begins = self.session.is_none();
-        let start = self.spool.start();
+        let start = self.memory.clone().unwrap_or_else(|| self.spool.start());
         let start = ReconcilingStart {
             start: start.id,
             predecessors: start.predecessors,
             power_lost: start.power_lost,
             beside: false,
-            begun: self.spool.begun(),
+            heartbeats_noted: self.spool.heartbeats_noted(),
+            heartbeats_before: start.heartbeats_before,
         };
         let mut accounts: Vec<JobAccount> = Vec::new();
         loop {
@@ -353,7 +368,8 @@ impl World {
         if begins {
             self.sessions += 1;
             self.session = Some(self.sessions);
-            self.spool.set_expiry_acked_until(self.expiry_acked_until);
+            self.spool
+                .begin_session(self.expiry_acked_until, self.clock.now());
         }
         // The minion may not hear that it is done.
         if self.random.below(4) > 0 {
@@ -372,7 +388,6 @@ impl World {
     fn restore_disk(&mut self, copy: &[u8]) {
         std::fs::write(self.spool_path(), copy).unwrap();
         self.kill_minion();
-        self.runs.clear();
     }
 
     fn kill_master(&mut self) {
@@ -428,7 +443,7 @@ impl World {
         }
         for job in &self.jobs {
             let state = self.state_of(&job.jid).await;
-            let ran = self.ran.contains_key(&job.jid);
+            let ran = self.runs.contains_key(&job.jid);
             use MinionJobState::{
                 Cancelled, Declined, Expired, LostTrack, MayHaveRun, NotConnected, Returned,
                 ReturnedAndLost,
@@ -472,8 +487,8 @@ async fn what_is_said_of_a_job_is_true_in_the_end() {
             if step == 2 * STEPS / 3
                 && let Some(copy) = &copy
             {
-                // What was begun since the last heartbeat would not be noticed.
-                world.store.note_begun(&minion(), world.spool.begun());
+                // What was begun since the last heartbeat that was heard would not be noticed.
+                world.hear_heartbeat();
                 world.store.flush_all().await.unwrap();
                 world.restore_disk(copy);
             }
@@ -482,5 +497,112 @@ async fn what_is_said_of_a_job_is_true_in_the_end() {
         if let Err(why) = world.judge(restores).await {
             panic!("seed {seed}: {why}; steps {}", world.log.join(" "));
         }
+    }
+}
+
+/// A world in which a job ran, and a heartbeat after it was heard, and a copy of the spool from before both. `expires` says
+/// how long the job may begin.
+async fn ran_after_the_copy() -> (World, Job, Vec<u8>) {
+    let mut world = World::new(0);
+    world.reconcile_surely().await;
+    world.hear_heartbeat();
+    let copy = std::fs::read(world.spool_path()).unwrap();
+    world.publish().await;
+    world.begin().await;
+    let job = world.jobs[0].clone();
+    assert_eq!(world.runs[&job.jid], 1);
+    world.hear_heartbeat();
+    world.store.flush_all().await.unwrap();
+    (world, job, copy)
+}
+
+/// What the start of a rolled back machine looks like.
+#[derive(Debug, Clone, Copy)]
+enum RolledBack {
+    /// A container, or a file system below a machine that goes on: the same boot.
+    Disk,
+    /// The whole machine, with its memory: the minion goes on in the middle.
+    Memory,
+    /// The disk, by a minion that was with another master before it came to this one.
+    DiskAndElsewhere,
+}
+
+#[tokio::test]
+async fn what_ran_before_a_rollback_of_more_than_a_heartbeat_never_runs_twice_or_expires() {
+    for which in [
+        RolledBack::Disk,
+        RolledBack::Memory,
+        RolledBack::DiskAndElsewhere,
+    ] {
+        for expired in [false, true] {
+            let (mut world, job, copy) = ran_after_the_copy().await;
+            let before = world.spool.start();
+            world.restore_disk(&copy);
+            match which {
+                RolledBack::Disk => {}
+                RolledBack::Memory => world.memory = Some(before),
+                RolledBack::DiskAndElsewhere => {
+                    for _ in 0..5 {
+                        world.spool.note_heartbeat(None);
+                    }
+                }
+            }
+            if expired {
+                world.pass(200_000);
+            }
+            world.reconcile_surely().await;
+            world.catch_up().await;
+            world.begin().await;
+            world.pass(200_000);
+            for _ in 0..20 {
+                world.heartbeat().await;
+            }
+            let state = world.state_of(&job.jid).await;
+            assert_eq!(
+                (world.runs[&job.jid], state),
+                (1, MinionJobState::MayHaveRun),
+                "{which:?}, {expired}"
+            );
+        }
+    }
+}
+
+/// A master ran with a clock that was years ahead; its clock and its store were put right.
+#[tokio::test]
+async fn a_time_that_was_far_ahead_leaves_no_trace_on_a_minion() {
+    const DAYS: u64 = 86_400 * 1_000;
+    let right = World::new(0);
+    let mut world = World::new(0);
+    world.pass(700 * DAYS);
+    world.reconcile_surely().await;
+    world.publish().await;
+    world.begin().await;
+    world.finish();
+    while world.spool.unacknowledged() > 0 {
+        world.send().await;
+    }
+    world.pass(2 * DAYS);
+    // Until the spool is compacted, which forgets the job.
+    for _ in 0..5_000 {
+        world.spool.note_heartbeat(Some(world.clock.now()));
+    }
+    assert!(!world.spool.is_seen(&world.jobs[0].jid));
+    (world.store, world.clock) = (right.store, right.clock);
+    for restarted in [false, true] {
+        world.session = None;
+        if restarted {
+            world.kill_minion();
+        }
+        world.reconcile_surely().await;
+        world.publish().await;
+        let job = world.jobs.last().unwrap().clone();
+        // It is lost on its way, and expires.
+        world.inbox.clear();
+        world.pass(200_000);
+        for _ in 0..20 {
+            world.heartbeat().await;
+        }
+        let state = world.state_of(&job.jid).await;
+        assert_eq!(state, MinionJobState::Expired, "{restarted}");
     }
 }

@@ -57,6 +57,26 @@ async fn a_running_minion_whose_session_is_gone_is_given_up_after_the_timeout() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_the_present_start_of_the_minion_does_not_know_is_given_up_after_the_timeout() {
+    let table = Table::new(&[
+        ("a", MinionJobState::Running),
+        ("b", MinionJobState::Running),
+    ]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.fire(JobEvent::Gone(id("a")), Value::Null);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    // It is back, with an empty disk.
+    table.lock().disputed = vec![id("a")];
+    for _ in 0..3 {
+        pass(5).await;
+        assert_eq!(told(&mut run).await, [""; 0], "b is waited for");
+    }
+    table.store("b", true);
+    assert_eq!(told(&mut run).await, ["b", "a disputed", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
     let table = Table::new(&[("a", MinionJobState::Running)]);
     let mut run = table.run(&[]);

@@ -30,6 +30,7 @@ struct State {
     returns: BTreeMap<u64, MinionId>,
     states: BTreeMap<MinionId, MinionJobState>,
     silent: Vec<MinionId>,
+    disputed: Vec<MinionId>,
     busy: Vec<MinionId>,
     bus: Option<DeliverySender>,
     asked: usize,
@@ -89,6 +90,7 @@ impl Master for Table {
                 let is_here = |silent: &&MinionId| page.iter().any(|(m, _)| m == *silent);
                 Ok(OperatorReply::States(StatesPage {
                     silent: state.silent.iter().filter(is_here).cloned().collect(),
+                    disputed: state.disputed.iter().filter(is_here).cloned().collect(),
                     busy: state.busy.iter().filter(is_here).cloned().collect(),
                     states: page,
                     more: rest.count() > 2,

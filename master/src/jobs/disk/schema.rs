@@ -134,7 +134,8 @@ const PARTITION: &str = "
     );
 ";
 
-/// The table of the file of minions. `key` is the key to which the minion's offers are made.
+/// The tables of the file of minions. `key` is the key to which the minion's offers are made. `expired_until` is the last
+/// expiry that starts of the master have found passed: what was told of such jobs stays true if its clock is set back.
 const MINIONS: &str = "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
@@ -142,9 +143,12 @@ const MINIONS: &str = "
         duplicate_seen INTEGER NOT NULL,
         expiry_acked_until   INTEGER NOT NULL,
         gaps           BLOB    NOT NULL,
-        begun          INTEGER NOT NULL,
+        heartbeats_noted    INTEGER NOT NULL,
         key            BLOB,
         vouched        INTEGER NOT NULL
+    );
+    CREATE TABLE master_starts (
+        expired_until INTEGER NOT NULL
     );
 ";
 

@@ -16,7 +16,8 @@ fn start(number: u8) -> ReconcilingStart {
         predecessors: vec![StartId([number - 1; 16])],
         power_lost: false,
         beside: false,
-        begun: 0,
+        heartbeats_noted: 0,
+        heartbeats_before: 0,
     }
 }
 

@@ -18,7 +18,8 @@ fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
             .collect(),
         power_lost: false,
         beside: false,
-        begun: 0,
+        heartbeats_noted: 0,
+        heartbeats_before: 0,
     }
 }
 
@@ -47,6 +48,20 @@ async fn reconcile(store: &JobStore, start: &ReconcilingStart, known: Known) -> 
     }
     store.finish_reconciliation(&minion, start).await.unwrap();
     all
+}
+
+/// Ends the reconciliation of a start that knows nothing of what it was asked for.
+async fn reconcile_after(store: &JobStore, start: &ReconcilingStart, asked: Vec<Jid>) {
+    let last = asked.last().cloned();
+    let account = |jid| JobAccount {
+        jid,
+        known: Known::No,
+    };
+    let accounts: Vec<_> = asked.into_iter().map(account).collect();
+    let taken = store.take_accounts(&id("a"), Some(start), &accounts).await;
+    taken.unwrap();
+    assert_eq!(store.to_account_for(&id("a"), start, last.as_ref()), []);
+    store.finish_reconciliation(&id("a"), start).await.unwrap();
 }
 
 /// States that the minion `a` began these of the jobs that expire in this time.
@@ -170,6 +185,51 @@ async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
         .await
         .unwrap();
     assert_eq!(of_a(&store, &offered).await, Returned, "the truth is taken");
+}
+
+/// A copy accounts for what its original was handed, and meanwhile that one asks for what was queued.
+#[tokio::test]
+async fn what_is_handed_to_the_original_while_its_copy_reconciles_is_not_handed_to_the_copy() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let (queued, offered) = (job(&store), job(&store));
+    publish(&store, &queued, &[("a", Queued)]).await;
+    publish(&store, &offered, &[("a", Offered)]).await;
+    let copy = ReconcilingStart {
+        beside: true,
+        ..start(2, Some(1))
+    };
+    let asked = store.to_account_for(&id("a"), &copy, None);
+    assert_eq!(asked, std::slice::from_ref(&offered.jid));
+    let pending = async || {
+        let page = store
+            .pending_jobs(&id("a"), None, store.now(), u64::MAX)
+            .await;
+        let jobs = page.unwrap().jobs;
+        jobs.into_iter()
+            .map(|signed| signed.job.jid)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pending().await.len(), 2, "the original is handed both");
+    reconcile_after(&store, &copy, asked).await;
+    assert_eq!(pending().await, std::slice::from_ref(&queued.jid));
+    while store.now() <= offered.created {
+        tokio::task::yield_now().await;
+    }
+    let seated_at = store.now();
+    let given_up = store.give_up_handed_over(&id("a"), seated_at).await;
+    assert_eq!(given_up.unwrap(), [(queued.jid.clone(), MayHaveRun)]);
+    assert_eq!(pending().await, Vec::<Jid>::new());
+    // What the copy is handed from then on is its own.
+    while store.now() <= seated_at {
+        tokio::task::yield_now().await;
+    }
+    let later = job(&store);
+    publish(&store, &later, &[("a", Offered)]).await;
+    let given_up = store.give_up_handed_over(&id("a"), seated_at).await;
+    assert_eq!(given_up.unwrap(), []);
+    assert_eq!(pending().await, [later.jid]);
 }
 
 #[tokio::test]

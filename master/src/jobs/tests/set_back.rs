@@ -106,6 +106,40 @@ async fn a_job_that_was_told_to_have_expired_in_the_time_ahead_is_not_offered_ag
 }
 
 #[tokio::test]
+async fn a_job_that_was_told_to_have_expired_stays_so_though_nothing_else_was_noted_in_the_time_ahead()
+ {
+    const HOUR: MasterTime = 3_600_000;
+    let place = Place::new();
+    let store = place.open();
+    let waits = Job {
+        expires: store.now() + HOUR,
+        ..job(&store)
+    };
+    publish(&store, &waits, &[("a", MinionJobState::Queued)]).await;
+    close(store).await;
+    let told = async |store: &JobStore| {
+        let pending = store
+            .pending_jobs(&id("a"), None, store.now(), u64::MAX)
+            .await;
+        let pending = pending.unwrap().jobs.len();
+        (states(store, &waits.jid).await[0].1, pending)
+    };
+    let store = open_ahead(&place);
+    assert_eq!(told(&store).await, (MinionJobState::Expired, 0));
+    // Not closed: it crashes.
+    drop(store);
+    let store = place.open();
+    assert_eq!(told(&store).await, (MinionJobState::Expired, 0));
+    // The time is not ten days ahead, but where that is true.
+    assert!(store.clock.ahead() <= HOUR + 60_000);
+    store.order_set_back().await.unwrap();
+    close(store).await;
+    let store = place.open();
+    assert!(store.clock.ahead() < 1_000);
+    assert_eq!(files_set_aside(&place), 1);
+}
+
+#[tokio::test]
 async fn the_time_is_not_set_back_while_a_job_is_open_or_when_it_is_right() {
     let place = Place::new();
     let store = place.open();

@@ -194,7 +194,7 @@ fn heartbeat() -> Heartbeat {
         running: Vec::new(),
         waiting: 0,
         epoch: 0,
-        begun: 0,
+        heartbeats_noted: 0,
         expiry: ExpiryAck::default(),
     }
 }
@@ -205,6 +205,7 @@ fn reconciliation() -> Reconciliation {
         predecessors: Vec::new(),
         predecessor_ended: false,
         power_lost: false,
+        heartbeats_before: 0,
         heartbeat: heartbeat(),
         accounts: Vec::new(),
     }

@@ -39,7 +39,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
             running: Vec::new(),
             waiting: 0,
             epoch: 0,
-            begun: 0,
+            heartbeats_noted: 0,
             expiry: ExpiryAck::default(),
         };
         verbs.heartbeat(&session, &id, said).await.unwrap().group

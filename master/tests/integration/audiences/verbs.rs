@@ -18,7 +18,7 @@ fn heartbeat(jid: &Jid) -> Heartbeat {
         running: vec![jid.clone()],
         waiting: 0,
         epoch: 0,
-        begun: 1,
+        heartbeats_noted: 1,
         expiry: ExpiryAck::default(),
     }
 }
@@ -64,6 +64,7 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             predecessors: Vec::new(),
             predecessor_ended: false,
             power_lost: false,
+            heartbeats_before: 0,
             heartbeat: heartbeat(jid),
             accounts: Vec::new(),
         }),

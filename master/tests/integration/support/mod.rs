@@ -230,11 +230,12 @@ impl Peer {
                 predecessors: Vec::new(),
                 predecessor_ended: false,
                 power_lost: false,
+                heartbeats_before: 0,
                 heartbeat: Heartbeat {
                     running: Vec::new(),
                     waiting: 0,
                     epoch: self.group().epoch,
-                    begun: 0,
+                    heartbeats_noted: 0,
                     expiry: ExpiryAck::default(),
                 },
                 accounts: std::mem::take(&mut accounts),
