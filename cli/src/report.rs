@@ -91,13 +91,6 @@ impl Report {
                 }
                 Ok(())
             }
-            Progress::MasterAway { within } => {
-                screen.note(format!(
-                    "The master is away: waiting up to {} s for it. Minions that run the job go on.",
-                    within.as_secs_f64().ceil()
-                ));
-                Ok(())
-            }
             // `Progress` is non-exhaustive; other kinds print nothing.
             _ => Ok(()),
         }

@@ -28,6 +28,7 @@ mod job;
 mod job_follower;
 mod job_progress;
 mod master;
+mod master_absence;
 mod operator_session;
 mod progress;
 mod runner;

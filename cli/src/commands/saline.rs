@@ -16,6 +16,7 @@ use saline_targeting::CompiledTarget;
 use super::about::{self, Role};
 use super::failed;
 use super::follow::PublishedJob;
+use super::master_away::until_answered;
 use super::preview_target::{GrainsUnknown, preview_target};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
@@ -171,7 +172,7 @@ async fn publish(
         interruption = interrupt.wait() => {
             return Ok(interruption.leave(screen, &CommandProgress::Publishing { options }));
         }
-        run = client.run(spec) => run,
+        run = until_answered(screen, client, client.run(spec)) => run,
     };
     let run = match run {
         Ok(run) => run,

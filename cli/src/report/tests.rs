@@ -608,16 +608,3 @@ fn minions_that_run_other_jobs_are_named_while_they_are_waited_for() {
     };
     assert!(!printed(hidden, &told).contains("Waiting"));
 }
-
-#[test]
-fn a_master_that_is_away_is_told_at_once() {
-    let told = [Progress::MasterAway {
-        within: Duration::from_millis(27_990),
-    }];
-    insta::assert_snapshot!(printed(options(Format::Nested), &told), @"
-    --- stdout
-    --- stderr
-    The master is away: waiting up to 28 s for it. Minions that run the job go on.
-    --- exit 0
-    ");
-}
