@@ -24,6 +24,7 @@ mod pattern;
 mod reload;
 mod role;
 pub mod salt_options;
+mod secrecy;
 mod sections;
 mod syntax_hints;
 
@@ -40,3 +41,4 @@ pub use minion::MinionConfig;
 pub use paths::Paths;
 pub use reload::ChangedOption;
 pub use role::{OptionDoc, TransportOptions};
+pub use secrecy::Secrecy;

@@ -49,7 +49,7 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon(registry)?;
     loaded.read_assignments(&arguments.config_dir)?;
-    loaded.options = saline_daemon::resolve_defaults(loaded.options, registry);
+    loaded.options = saline_daemon::options_to_show(loaded.options, registry);
     loaded.config.options = loaded.options.clone();
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)

@@ -11,7 +11,7 @@ use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{
     ConfigError, JobStoreSize, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths,
-    TransportOptions,
+    Secrecy, TransportOptions,
 };
 
 impl MasterConfig {
@@ -109,6 +109,7 @@ const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "interface",
+        secrecy: Secrecy::Public,
         unit: "address",
         default: "0.0.0.0",
         help: "The address to listen on; `'::'` for IPv6.",
@@ -130,6 +131,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publish_port",
+        secrecy: Secrecy::Public,
         unit: "port, 0 for any free one",
         default: "4505",
         help: "The port for publications, on transports that use a second port for them.",
@@ -140,6 +142,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "ret_port",
+        secrecy: Secrecy::Public,
         unit: "port, 0 for any free one",
         default: "4506",
         help: "The port for requests, and for everything on transports that use one port.",
@@ -155,6 +158,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     ),
     OptionDoc {
         name: "ipc_transport",
+        secrecy: Secrecy::Public,
         unit: "a scheme",
         default: "",
         help: "The transport of the local sockets. Not set: the default of this build.",
@@ -167,6 +171,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "worker_threads",
+        secrecy: Secrecy::Public,
         unit: "threads, from 1 to 1024",
         default: "",
         help: "The number of threads of the runtime. Not set: one for each core.",
@@ -178,6 +183,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "auto_accept",
+        secrecy: Secrecy::Public,
         unit: "True or False",
         default: "False",
         help: "Accept the key of every new minion. For tests and closed networks.",
@@ -188,6 +194,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "open_mode",
+        secrecy: Secrecy::Public,
         unit: "True or False",
         default: "False",
         help: "Accept every key, even one that differs from the known key of its id. For \
@@ -199,6 +206,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "timeout",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "5",
         help: "How long the command line waits for minions that show no sign of life.",
@@ -209,6 +217,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "keep_jobs_seconds",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "86400",
         help: "How long jobs and their returns are kept; 0 for fifty years.",
@@ -220,6 +229,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_store_size",
+        secrecy: Secrecy::Public,
         unit: "bytes, 0 for no bound",
         default: "",
         help: "The size of all files of the store from which the oldest jobs are removed before keep_jobs_seconds. Not set: a quarter of the file system that holds the store.",
@@ -236,6 +246,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_store_cache",
+        secrecy: Secrecy::Public,
         unit: "bytes, from 65536 to 2147483647",
         default: "8388608",
         help: "The memory in which a file of the job store is cached for writing; for reading it takes a \
@@ -250,6 +261,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "heartbeat_interval",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "15",
         help: "How often minions send a heartbeat, 0.1 or more. Minions take the value from their master.",
@@ -260,6 +272,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_ttl",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "60",
         help: "How long after its publication a minion may begin a job.",
@@ -270,6 +283,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "batch_safe_limit",
+        secrecy: Secrecy::Public,
         unit: "minions, 0 for never",
         default: "0",
         help: "A job that matches at least this many minions is carried out in batches, even if nobody asked for \
@@ -282,6 +296,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "batch_safe_size",
+        secrecy: Secrecy::Public,
         unit: "minions, 1 or more",
         default: "8",
         help: "How many minions such a job is offered to at once.",
@@ -295,6 +310,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::ssl(),
     OptionDoc {
         name: "max_minions",
+        secrecy: Secrecy::Public,
         unit: "minions",
         default: "0",
         help: "The largest number of connected minions; 0 for no limit.",
@@ -306,6 +322,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "max_pending_keys",
+        secrecy: Secrecy::Public,
         unit: "keys, 1 or more",
         default: "10000",
         help: "The largest number of pending keys, and that of denied keys. When there are so many of a kind, the address that has most \
@@ -318,6 +335,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "minion_event_rate",
+        secrecy: Secrecy::Public,
         unit: "events a second, 0 for no bound",
         default: "100",
         help: "What one minion may fire in a second; ten seconds of it may come at once. A minion that fires \
@@ -330,6 +348,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "minion_event_bytes",
+        secrecy: Secrecy::Public,
         unit: "bytes a second, 0 for no bound",
         default: "8388608",
         help: "The same for the data of events.",
@@ -341,6 +360,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "durable_events",
+        secrecy: Secrecy::Public,
         unit: "a glob or a list of them",
         default: "",
         help: "The tags of events that are kept on the disk until they are older than keep_jobs_seconds, so that \
@@ -358,6 +378,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "durable_events_size",
+        secrecy: Secrecy::Public,
         unit: "bytes, 65536 or more",
         default: "67108864",
         help: "The size of all kept events. Beyond it the minion that has most of them loses its oldest, and readers \
@@ -369,6 +390,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "pending_key_days",
+        secrecy: Secrecy::Public,
         unit: "days, 0 to 36500",
         default: "7",
         help: "A pending or denied key is removed when its minion has not presented it for so long, so that the keys \
@@ -381,6 +403,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publish_session",
+        secrecy: Secrecy::Public,
         unit: "seconds, from 60",
         default: "86400",
         help: "How long one group key is used, which seals the jobs for more than 64 minions. Then every connected minion \
@@ -393,6 +416,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "nodegroups",
+        secrecy: Secrecy::Public,
         unit: "a mapping of names to compound expressions",
         default: "{}",
         help: "Names for targets: `-N NAME`, or `N@NAME` in a compound expression. A definition is a compound \
@@ -409,6 +433,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "trusted_grains",
+        secrecy: Secrecy::Public,
         unit: "the name of a grain or a list of them",
         default: "",
         help: "The grains in which the master believes every minion, as in what `minions.d` assigns. A minion \
@@ -425,6 +450,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl",
+        secrecy: Secrecy::Public,
         unit: "a mapping of users to lists of rules",
         default: "{}",
         help: "What users of this machine may do who cannot read the root key, over a socket that is served only when \
@@ -439,6 +465,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl_blacklist",
+        secrecy: Secrecy::Public,
         unit: "a mapping with lists of users and modules",
         default: "{}",
         help: "Patterns of `users` that `publisher_acl` does not let in, and of `modules`, which are functions that it \
@@ -450,6 +477,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "operators",
+        secrecy: Secrecy::Public,
         unit: "a mapping of operators to lists of rules",
         default: "",
         help: "What the owners of keys in `pki_dir/operators` may do, as rules of `publisher_acl`; no command of Saline \
@@ -462,6 +490,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "audit_file",
+        secrecy: Secrecy::Public,
         unit: "path",
         default: "",
         help: "The file that has a line (JSON) for every order and every decision about a key: who, what, allowed or \
@@ -474,6 +503,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "audit_max_bytes",
+        secrecy: Secrecy::Public,
         unit: "bytes, 65536 or more",
         default: "104857600",
         help: "The size at which a new audit file is begun.",
