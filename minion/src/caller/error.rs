@@ -61,6 +61,17 @@ pub enum CallError {
         /// The minion.
         id: MinionId,
     },
+    /// The master has met a Noise key of the minion that was made after the one here.
+    #[error(
+        "the master at {endpoint} refuses minion {id}: it has met a newer noise.key of it; if the disk here was put back, remove \
+         noise.key from pki_dir and restart saline-minion, which makes another one"
+    )]
+    OldNoiseKey {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The minion.
+        id: MinionId,
+    },
     /// The master speaks no common version of the protocol.
     #[error(
         "the master at {endpoint} is Saline {software} and speaks protocol {versions}, with which this \
