@@ -38,6 +38,7 @@ pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};
 pub use logging::{LogLevel, Logging, UnknownLevel};
 pub use master::{JobStoreSize, ListenPorts, MasterConfig};
 pub use minion::MinionConfig;
+pub use nearest::nearest;
 pub use paths::Paths;
 pub use reload::ChangedOption;
 pub use role::{OptionDoc, TransportOptions};

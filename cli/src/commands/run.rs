@@ -147,11 +147,14 @@ fn print(
     if let Some(states) = states {
         states.tell_absent(screen, &value);
     }
+    let is_empty = value == Value::Map(Vec::new()) || value == Value::List(Vec::new());
     let knows_nothing = arguments.doc && value == Value::Map(Vec::new());
     let text = rendered(&arguments.output, arguments.doc, screen, value);
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
+        // Whoever looks at a terminal wonders whether anything was asked.
+        _ if is_empty && !knows_nothing && screen.terminal => screen.note("none"),
         _ => {}
     }
     if knows_nothing {

@@ -191,7 +191,13 @@ async fn publish(
         if let Some(hint) = arguments.target_hint() {
             screen.note(hint);
         }
-        return nobody_matched(screen, format, arguments.targeting.subset.is_some());
+        let expression = arguments.target().expression;
+        return nobody_matched(
+            screen,
+            format,
+            &expression,
+            arguments.targeting.subset.is_some(),
+        );
     };
     if let Some(batch) = run.published().batch
         && !arguments.batch.is_asked_for()

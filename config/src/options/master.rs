@@ -230,12 +230,13 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "job_store_size",
         secrecy: Secrecy::Public,
-        unit: "bytes, 0 for no bound",
+        unit: "a number of bytes (0 means unlimited)",
         default: "",
         help: "The size of all files of the store from which the oldest jobs are removed before keep_jobs_seconds. Not set: a quarter of the file system that holds the store.",
         read: |config, given| {
-            let size =
-                given.optional(|given| given.bytes(0..=i64::MAX, "bytes, 0 for no bound"))?;
+            let size = given.optional(|given| {
+                given.bytes(0..=i64::MAX, "a number of bytes (0 means unlimited)")
+            })?;
             config.job_store_size = match size {
                 None => JobStoreSize::QuarterOfDisk,
                 Some(0) => JobStoreSize::Unbounded,
@@ -316,7 +317,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         help: "The largest number of connected minions; 0 for no limit.",
         read: |config, given| {
             config.max_minions =
-                given.whole(0..=i64::MAX, "a number of minions, 0 for no bound")?;
+                given.whole(0..=i64::MAX, "a number of minions (0 means unlimited)")?;
             Ok(())
         },
     },
@@ -336,12 +337,15 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "minion_event_rate",
         secrecy: Secrecy::Public,
-        unit: "events a second, 0 for no bound",
+        unit: "a number of events a second (0 means unlimited)",
         default: "100",
         help: "What one minion may fire in a second; ten seconds of it may come at once. A minion that fires \
                more is asked to wait, and drops what its own queue does not hold.",
         read: |config, given| {
-            let rate: u64 = given.whole(0..=i64::MAX, "events a second, 0 for no bound")?;
+            let rate: u64 = given.whole(
+                0..=i64::MAX,
+                "a number of events a second (0 means unlimited)",
+            )?;
             config.minion_event_rate = (rate > 0).then_some(rate);
             Ok(())
         },
@@ -349,11 +353,14 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "minion_event_bytes",
         secrecy: Secrecy::Public,
-        unit: "bytes a second, 0 for no bound",
+        unit: "a number of bytes a second (0 means unlimited)",
         default: "8388608",
         help: "The same for the data of events.",
         read: |config, given| {
-            let rate: u64 = given.bytes(0..=i64::MAX, "bytes a second, 0 for no bound")?;
+            let rate: u64 = given.bytes(
+                0..=i64::MAX,
+                "a number of bytes a second (0 means unlimited)",
+            )?;
             config.minion_event_bytes = (rate > 0).then_some(rate);
             Ok(())
         },
@@ -370,7 +377,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             config.durable_events = given.texts("a glob or a list of them", |text| {
                 match Glob::compile(text) {
                     Ok(_) => Ok(text.to_owned()),
-                    Err(error) => Err(format!("takes globs, and {text:?} is none: {error}")),
+                    Err(error) => Err(format!("takes globs, and {text:?} is not one: {error}")),
                 }
             })?;
             Ok(())

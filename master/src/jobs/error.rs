@@ -48,7 +48,9 @@ pub enum StoreError {
     #[error("the system has no randomness")]
     NoRandomness,
     /// The disk is full. No part of the command was kept.
-    #[error("the disk of the store is full")]
+    #[error(
+        "nothing was stored, because the disk of the job store (state_dir) is full; the master goes on by itself when there is room"
+    )]
     Full,
     /// Another job has the same jid.
     #[error("job {0} exists already")]

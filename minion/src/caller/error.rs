@@ -34,7 +34,7 @@ pub enum CallError {
     #[error(transparent)]
     Config(transport::Error),
     /// No configured transport reaches the master.
-    #[error("no master answers at {tried}; use --local to do without one")]
+    #[error("no master answers at {tried}; use --local to run without a master")]
     NoMaster {
         /// Each endpoint that was tried, and why it failed.
         tried: String,
@@ -43,7 +43,9 @@ pub enum CallError {
     #[error("{0}")]
     Distrust(String),
     /// The session with the master failed.
-    #[error("no session with the master at {endpoint}: {source}; use --local to do without one")]
+    #[error(
+        "no session with the master at {endpoint}: {source}; use --local to run without a master"
+    )]
     Session {
         /// The master's endpoint.
         endpoint: String,

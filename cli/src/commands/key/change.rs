@@ -44,7 +44,7 @@ impl KeyCommand<'_> {
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
                 screen.note(format!(
-                    "ERROR: nobody confirmed, so no key was {done}: answer at a terminal, or give -y"
+                    "ERROR: not confirmed, so no key was {done}: run this at a terminal, or add -y"
                 ));
                 return Ok(exit::FAILED);
             }
