@@ -29,6 +29,7 @@ mod job_follower;
 mod job_progress;
 mod master;
 mod master_absence;
+mod minion_progress;
 mod operator_session;
 mod progress;
 mod runner;

@@ -14,10 +14,10 @@ const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// The absence of the master, if it is away.
 #[derive(Debug, Default)]
-pub(crate) struct MasterAbsence(watch::Sender<Option<Absence>>);
+pub(crate) struct MasterAbsence(watch::Sender<Option<OngoingAbsence>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Absence {
+struct OngoingAbsence {
     since: Instant,
     /// Whether [`MasterAbsence::told`] has returned it.
     told: bool,
@@ -31,7 +31,7 @@ impl MasterAbsence {
         self.0.send_if_modified(|absence| {
             let is_new = absence.is_none();
             since = absence
-                .get_or_insert(Absence {
+                .get_or_insert(OngoingAbsence {
                     since: noticed,
                     told: false,
                 })
@@ -55,7 +55,7 @@ impl MasterAbsence {
         let mut changes = self.0.subscribe();
         loop {
             let absence = *changes.borrow_and_update();
-            let Some(Absence { since, told: false }) = absence else {
+            let Some(OngoingAbsence { since, told: false }) = absence else {
                 // The sender is here as long as this is polled: there is no error.
                 let _ = changes.changed().await;
                 continue;

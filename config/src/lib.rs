@@ -24,6 +24,7 @@ mod pattern;
 mod reload;
 mod role;
 pub mod salt_options;
+mod salt_replacements;
 mod secrecy;
 mod sections;
 mod syntax_hints;

@@ -116,9 +116,9 @@ pub struct MasterConfig {
 pub enum JobStoreSize {
     /// A quarter of the file system that holds the store.
     QuarterOfDisk,
-    /// So many bytes.
+    /// The files of the store have at most this number of bytes.
     Bytes(u64),
-    /// There is no such size.
+    /// The size of the store has no limit.
     Unbounded,
 }
 

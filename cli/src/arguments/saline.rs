@@ -45,7 +45,7 @@ pub(crate) struct SalineArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 
-    /// How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
+    /// Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
     /// 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
     #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
         value_parser = time_span)]

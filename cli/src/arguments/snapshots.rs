@@ -334,7 +334,7 @@ fn help_and_version() {
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
       -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
-      -t, --timeout <TIME>              How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
+      -t, --timeout <TIME>              Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
           --ttl <TIME>                  Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
           --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
