@@ -134,6 +134,10 @@ fn written() -> String {
     for check in ["advisories", "bans", "licenses", "sources"] {
         let _ = writeln!(written, "- {check}: {}", answer(check));
     }
+    written += "\nAdvisories come out when nobody changes anything here, so CI asks for them daily, where it has a network:\n\
+        `cargo deny --all-features check` in `.github/workflows/dependencies.yml`. cargo-deny then fetches the database of\n\
+        RustSec, <https://github.com/rustsec/advisory-db>; a mirror of it is named by `db-urls` below `[advisories]` in\n\
+        `deny.toml`. `.ci/run` asks for the rest alone, since it also runs without a network.\n";
     written += "\n## The crates\n\n| crate | version | licence |\n|---|---|---|\n";
     let metadata = metadata(&[]);
     let packages = metadata["packages"].as_array().unwrap();

@@ -103,9 +103,9 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::NoKey => {
             format!("{line}\nNo minion of this name is known to the master: no key has it.")
         }
-        Absence::NotDelivered => format!(
-            "{line}\nThe minion returned, and the master has not delivered what it returned. {hint}"
-        ),
+        Absence::NotDelivered => {
+            format!("{line}\nThe return is stored, and did not reach this command in time. {hint}")
+        }
         Absence::Offered => format!(
             "{line}\nThe minion was offered the job and has not said that it began. It may still begin the job until {until}, and will return upon completion. {hint}"
         ),
@@ -210,7 +210,7 @@ mod tests {
         No minion of this name is known to the master: no key has it.
         ===
         Minion did not return. [Return not delivered]
-        The minion returned, and the master has not delivered what it returned. To look up the return data for this job later, run the following command:
+        The return is stored, and did not reach this command in time. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ");

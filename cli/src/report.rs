@@ -91,13 +91,6 @@ impl Report {
                 }
                 Ok(())
             }
-            Progress::MasterAway { within } => {
-                screen.note(format!(
-                    "The master is away: waiting up to {} s for it. Minions that run the job go on.",
-                    within.as_secs_f64().ceil()
-                ));
-                Ok(())
-            }
             // `Progress` is non-exhaustive; other kinds print nothing.
             _ => Ok(()),
         }
@@ -357,27 +350,24 @@ fn waiting_for_busy(minions: &[MinionId]) -> String {
     )
 }
 
-/// Reports that no minion matched, or none of those that are present, and nothing was published.
+/// Reports that no minion matched the target `expression`, or none of those that are present, and nothing was published.
 ///
 /// # Errors
 /// When the output cannot be written.
 pub(crate) fn nobody_matched(
     screen: &mut Screen<'_>,
     format: Format,
+    expression: &str,
     of_present: bool,
 ) -> io::Result<u8> {
     let who = match of_present {
-        true => "No connected minions matched",
-        false => "No minions matched",
+        true => "No connected minions match",
+        false => "No minions match",
     };
-    screen.prose(
-        format.is_for_programs(),
-        &format!("{who} the target. No command was sent, no jid was assigned."),
-    )?;
     if format.says_nothing_as_empty_mapping() {
         screen.line("{}")?;
     }
-    screen.note("ERROR: No return received");
+    screen.note(format!("ERROR: {who} '{}'.", escape_line(expression)));
     Ok(exit::NOBODY)
 }
 

@@ -221,6 +221,16 @@ impl Client {
         Ok(Events(self.session.subscribe(filter.topics()?).await?))
     }
 
+    /// Waits until the master has been away for two seconds, and returns how much longer requests, jobs that are followed and runs wait
+    /// for it, until [`ClientError::MasterGone`]. Each absence is returned once. Without one, this waits as long as the client lasts.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn master_away(&self) -> Duration {
+        let context = self.session.context();
+        self.session.absence().told(context.clock).await
+    }
+
     /// Returns the context of the client: tasks that it spawns end with the client.
     pub fn context(&self) -> &Context {
         self.session.context()

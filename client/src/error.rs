@@ -122,7 +122,7 @@ pub enum ClientError {
     BadTag(String),
     /// There is no such job.
     #[error(
-        "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when the store reached job_store_size"
+        "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or was removed when the store reached job_store_size"
     )]
     NoSuchJob(Jid),
     /// The master does not begin the runner, for this reason.

@@ -13,7 +13,7 @@ use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFi
 
 use crate::job_progress::JobProgress;
 use crate::master::Master;
-use crate::operator_session::MASTER_TIMEOUT;
+use crate::master_absence::MASTER_TIMEOUT;
 use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 
 /// The shortest time for a sign of life after the master was away: its minions reconnect up to ten
@@ -22,9 +22,6 @@ const RECONNECT_TIME: Duration = Duration::from_secs(20);
 
 /// The longest timeout: a clock overflows with a longer one.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(50 * 365 * 86_400);
-
-/// How long the master must be away before that is reported: a restart takes less.
-const AWAY_REPORTED_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a minion of a batch must be gone before it holds the batch up.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
@@ -74,9 +71,8 @@ enum FollowerState {
     ReadingStore { timed_out: bool },
     /// Wait for events until the deadline.
     Listening,
-    /// Wait for the master, which has been away since this time. The deadline does not count. `reported`: so was
-    /// [`Progress::MasterAway`].
-    MasterAway { since: Instant, reported: bool },
+    /// Wait for the master, which is away, until this time. The deadline does not count.
+    MasterAway { until: Instant },
     /// No further progress can come.
     Ended,
 }
@@ -164,9 +160,7 @@ impl JobFollower {
                     self.read_store(&jid, timed_out).await?
                 }
                 FollowerState::Listening => self.listen(&jid, None).await?,
-                FollowerState::MasterAway { since, reported } => {
-                    self.listen(&jid, Some((since, reported))).await?
-                }
+                FollowerState::MasterAway { until } => self.listen(&jid, Some(until)).await?,
                 FollowerState::Ended => return Ok(None),
             };
             self.conclude();
@@ -253,19 +247,14 @@ impl JobFollower {
         Ok(FollowerState::Listening)
     }
 
-    /// Waits for an event, until the deadline, or, with `away`, until the master has been away for
-    /// so long that it is reported, and then for too long.
+    /// Waits for an event, until the deadline, or, while the master is away, until `away`.
     async fn listen(
         &mut self,
         jid: &Jid,
-        away: Option<(Instant, bool)>,
+        away: Option<Instant>,
     ) -> Result<FollowerState, ClientError> {
         let clock = self.master.clock();
-        let until = match away {
-            None => self.next_step(),
-            Some((since, false)) => since + AWAY_REPORTED_AFTER,
-            Some((since, true)) => since + MASTER_TIMEOUT,
-        };
+        let until = away.unwrap_or_else(|| self.next_step());
         let Some(events) = &mut self.events else {
             return Ok(FollowerState::Subscribing);
         };
@@ -276,29 +265,18 @@ impl JobFollower {
                 Ok(event) => self.apply(jid, event),
                 Err(_) => GAP,
             },
-            Ok(Some(Delivery::Disconnected)) => FollowerState::MasterAway {
-                since: clock.now(),
-                reported: false,
-            },
+            Ok(Some(Delivery::Disconnected)) => self.wait_for_master(),
             Ok(Some(Delivery::Connected)) => {
+                self.master.absence().end();
                 self.extend_deadline();
                 return Ok(GAP);
             }
             Ok(Some(_)) => GAP,
             Ok(None) => return Err(ClientError::Closed),
-            Err(Elapsed) if let Some((since, false)) = away => {
-                self.found.push_back(Progress::MasterAway {
-                    within: (since + MASTER_TIMEOUT).saturating_duration_since(clock.now()),
-                });
-                let reported = true;
-                return Ok(FollowerState::MasterAway { since, reported });
-            }
             Err(Elapsed) if away.is_some() => {
                 // A later call waits for the same time again.
-                self.state = FollowerState::MasterAway {
-                    since: clock.now(),
-                    reported: false,
-                };
+                self.master.absence().end();
+                self.state = self.wait_for_master();
                 return Err(ClientError::MasterGone {
                     endpoint: self.master.endpoint(),
                     gone: MASTER_TIMEOUT,
@@ -310,12 +288,17 @@ impl JobFollower {
         };
         // Events that were under way do not end the wait for an absent master.
         Ok(match (next, away) {
-            (
-                FollowerState::Listening | FollowerState::ReadingStore { .. },
-                Some((since, reported)),
-            ) => FollowerState::MasterAway { since, reported },
+            (FollowerState::Listening | FollowerState::ReadingStore { .. }, Some(until)) => {
+                FollowerState::MasterAway { until }
+            }
             (next, _) => next,
         })
+    }
+
+    /// Notes that the master is away, and returns the state in which it is waited for.
+    fn wait_for_master(&self) -> FollowerState {
+        let until = self.master.absence().begin(self.master.clock().now());
+        FollowerState::MasterAway { until }
     }
 
     /// Gives minions time to reconnect after the master was away: until then their silence says

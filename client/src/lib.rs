@@ -28,6 +28,8 @@ mod job;
 mod job_follower;
 mod job_progress;
 mod master;
+mod master_absence;
+mod minion_progress;
 mod operator_session;
 mod progress;
 mod runner;

@@ -7,6 +7,7 @@ use saline_messages::{OperatorReply, OperatorRequest};
 use saline_protocol::transport::{Clock, Subscriber, TopicFilter};
 
 use crate::ClientError;
+use crate::master_absence::MasterAbsence;
 
 /// A master as its operator sees it: a `OperatorSession`, or a table in tests.
 #[async_trait]
@@ -31,6 +32,9 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// A subscription whose future was dropped is withdrawn.
     async fn subscribe(&self, topics: Vec<TopicFilter>)
     -> Result<Box<dyn Subscriber>, ClientError>;
+
+    /// Returns how long the master has been away, as requests and subscriptions notice it.
+    fn absence(&self) -> &MasterAbsence;
 
     /// Returns how many sessions have been made with the master.
     fn sessions(&self) -> u64;

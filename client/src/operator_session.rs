@@ -9,22 +9,23 @@ use saline_channel::{ChannelError, Session, establish};
 use saline_config::MasterConfig;
 use saline_messages::{Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb};
 use saline_protocol::transport::{
-    self, Address, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry,
-    Subscriber, TopicFilter,
+    self, Address, Backoff, Clock, Context, Elapsed, Endpoint, ErrorKind, Instant, Limits,
+    Registry, Subscriber, TopicFilter,
 };
 use tokio::sync::Mutex;
 
 use crate::ClientError;
 use crate::credentials::{KeyFiles, SessionKeys};
 use crate::master::Master;
+use crate::master_absence::{MASTER_TIMEOUT, MasterAbsence};
 use crate::store_polls::StorePolls;
-
-/// How long a master may be away before a request fails.
-pub(crate) const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long one attempt waits for its reply: longer than two link pings, so that the transport
 /// notices a dead connection first.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A subscription that is not confirmed within this time says that the master is away.
+const CONFIRMATION: Duration = Duration::from_secs(2);
 
 /// How long the keys of one session are used, as a minion's `rekey_interval`: whoever reads them out of memory once reads
 /// what was recorded of that time alone.
@@ -46,6 +47,7 @@ pub(crate) struct OperatorSession {
     keys: SessionKeys,
     session: Mutex<Option<HeldSession>>,
     sessions: AtomicU64,
+    absence: MasterAbsence,
 }
 
 /// The session, and when it was made.
@@ -155,6 +157,7 @@ impl OperatorSession {
             keys,
             session: Mutex::new(None),
             sessions: AtomicU64::new(0),
+            absence: MasterAbsence::default(),
         };
         match connected.first_session().await {
             Ok(()) => Ok(connected),
@@ -342,13 +345,21 @@ impl OperatorSession {
 impl Master for OperatorSession {
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
         let clock = self.clock();
-        let give_up = clock.after(MASTER_TIMEOUT);
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut refusals = 0;
+        // Until when the master is waited for, once it is known to be away.
+        let mut give_up: Option<Instant> = None;
         loop {
-            let deadline = clock.after(ATTEMPT_TIMEOUT).min(give_up);
+            let begun = clock.now();
+            let deadline = begun + ATTEMPT_TIMEOUT;
+            let deadline = give_up.map_or(deadline, |give_up| deadline.min(give_up));
+            // A connection that was lost was there until now; one that gives no answer was not.
+            let mut noticed = None;
             let wait = match self.attempt(request, deadline).await {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    self.absence.end();
+                    return Ok(reply);
+                }
                 Err(Attempt::Final(error)) => return Err(error),
                 // Anybody on the path can say so: no sign of life.
                 Err(Attempt::Busy(after)) => after,
@@ -363,10 +374,15 @@ impl Master for OperatorSession {
                 Err(Attempt::Lost(kind)) => {
                     refusals = 0;
                     tracing::debug!(kind = kind.name(), "no answer, asking again");
+                    noticed = (kind == ErrorKind::TimedOut).then_some(begun);
                     backoff.next_delay()
                 }
             };
+            let noticed = noticed.unwrap_or_else(|| clock.now());
+            let give_up = *give_up.get_or_insert_with(|| self.absence.begin(noticed));
             if clock.after(wait) >= give_up {
+                // A later request waits for the same time again.
+                self.absence.end();
                 return Err(self.gone());
             }
             clock.pause(wait).await;
@@ -380,15 +396,31 @@ impl Master for OperatorSession {
         if !self.has_event_bus() {
             return Ok(Box::new(StorePolls::new(self.context.clone())));
         }
-        let deadline = self.clock().after(MASTER_TIMEOUT);
-        self.client
-            .subscribe(self.publications.as_ref(), topics, deadline)
-            .await
-            .map_err(|error| match error.kind() {
-                ErrorKind::Closed => ClientError::Closed,
-                _ if error.is_retryable() => self.gone(),
-                _ => ClientError::Transport(error),
-            })
+        let clock = self.clock();
+        let begun = clock.now();
+        let deadline = begun + MASTER_TIMEOUT;
+        let subscribing = self
+            .client
+            .subscribe(self.publications.as_ref(), topics, deadline);
+        let mut subscribing = std::pin::pin!(subscribing);
+        let subscribed = match clock.deadline(begun + CONFIRMATION, &mut subscribing).await {
+            Ok(subscribed) => subscribed,
+            Err(Elapsed) => {
+                self.absence.begin(begun);
+                let subscribed = subscribing.await;
+                self.absence.end();
+                subscribed
+            }
+        };
+        subscribed.map_err(|error| match error.kind() {
+            ErrorKind::Closed => ClientError::Closed,
+            _ if error.is_retryable() => self.gone(),
+            _ => ClientError::Transport(error),
+        })
+    }
+
+    fn absence(&self) -> &MasterAbsence {
+        &self.absence
     }
 
     fn sessions(&self) -> u64 {

@@ -27,11 +27,6 @@ pub enum Progress {
     /// These minions run as many jobs as they may at once. Each begins the job when another one has ended there, and is
     /// waited for.
     Busy(Vec<MinionId>),
-    /// The connection to the master is lost. The job goes on where it runs, and the master is waited for.
-    MasterAway {
-        /// How long until [`ClientError::MasterGone`](crate::ClientError::MasterGone).
-        within: Duration,
-    },
 }
 
 /// The return of a minion.

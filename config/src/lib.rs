@@ -24,6 +24,8 @@ mod pattern;
 mod reload;
 mod role;
 pub mod salt_options;
+mod salt_replacements;
+mod secrecy;
 mod sections;
 mod syntax_hints;
 
@@ -37,6 +39,8 @@ pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};
 pub use logging::{LogLevel, Logging, UnknownLevel};
 pub use master::{JobStoreSize, ListenPorts, MasterConfig};
 pub use minion::MinionConfig;
+pub use nearest::nearest;
 pub use paths::Paths;
 pub use reload::ChangedOption;
 pub use role::{OptionDoc, TransportOptions};
+pub use secrecy::Secrecy;

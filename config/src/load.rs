@@ -11,7 +11,9 @@ use crate::given::Given;
 use crate::given_values::GivenValues;
 use crate::nearest::nearest;
 use crate::role::Role;
-use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, replacement_of, restricts};
+use crate::salt_options::is_salt_option;
+use crate::salt_replacements::{instead_of, is_met, is_off, replacement_of, restricts};
+use crate::secrecy::{self, Secrecy};
 use crate::sections::{self, TransportOption};
 use crate::{ConfigError, Paths};
 use saline_data::yaml;
@@ -26,7 +28,8 @@ pub struct Loaded<C> {
     /// Why a daemon must not start: options of Salt that restrict what it does, and have no effect here.
     /// One line each, with its place.
     pub unsupported_restrictions: Vec<String>,
-    /// Every option by its name: as the files have it, or its default; paths with `root_dir` before them.
+    /// Every option by its name, without what is secret: as the files have it, or its default; paths with `root_dir`
+    /// before them.
     pub options: Value,
     /// The options in the sections of transports, which only the transports know.
     pub(crate) of_transports: Vec<TransportOption>,
@@ -99,6 +102,8 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     }
     loaded.warnings.extend(without_effect(&unsupported));
     loaded.options = options::<C>(&gathered.settings, schemes);
+    let readable = secrecy::readable_secrets(&gathered.settings, secrecy_of::<C>);
+    loaded.warnings.extend(readable);
     for option in C::OPTIONS {
         let settings = gathered.settings.iter();
         for setting in settings.filter(|setting| setting.key.name == option.name) {
@@ -110,6 +115,12 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
                 warnings: &warnings,
             };
             if let Err(error) = (option.read)(&mut loaded.config, &given) {
+                let error = match option.secrecy {
+                    Secrecy::Secret => {
+                        given.refuse(format!("takes {}, not the value here", option.unit))
+                    }
+                    Secrecy::Public | Secrecy::ByKeys => error,
+                };
                 mistakes.push(ConfigError::at(&*setting.file, error));
             }
             let warnings = warnings.into_inner().into_iter();
@@ -187,12 +198,19 @@ fn options<C: Role>(settings: &[Setting], schemes: &[&str]) -> Value {
             Some(setting) => Value::from(setting.node.clone()),
             None => default(option.default),
         };
-        (option.name, value)
+        (option.name, option.secrecy.shown(value))
     });
-    let sections = schemes
-        .iter()
-        .filter_map(|scheme| Some((*scheme, Value::from(given(scheme)?.node.clone()))));
+    let sections = schemes.iter().filter_map(|scheme| {
+        let section = Value::from(given(scheme)?.node.clone());
+        Some((*scheme, secrecy_of::<C>(scheme).shown(section)))
+    });
     Value::map(options.chain(sections))
+}
+
+/// Returns the secrecy of an option or of the section of a transport, whose options only the transport knows.
+fn secrecy_of<C: Role>(name: &str) -> Secrecy {
+    let option = C::OPTIONS.iter().find(|option| option.name == name);
+    option.map_or(Secrecy::ByKeys, |option| option.secrecy)
 }
 
 fn at_key(setting: &Setting, message: String) -> ConfigError {

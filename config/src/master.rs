@@ -69,7 +69,7 @@ pub struct MasterConfig {
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes, the same on every transport. 64 MiB
     pub max_message_size: usize,
-    /// `max_minions`: sessions of minions; 0 for no bound but the transport's.
+    /// `max_minions`: sessions of minions; 0 for no limit but the transport's.
     pub max_minions: usize,
     /// `max_pending_keys`: keys that wait to be accepted. 10,000
     pub max_pending_keys: usize,
@@ -116,9 +116,9 @@ pub struct MasterConfig {
 pub enum JobStoreSize {
     /// A quarter of the file system that holds the store.
     QuarterOfDisk,
-    /// So many bytes.
+    /// The files of the store have at most this number of bytes.
     Bytes(u64),
-    /// There is no such size.
+    /// The size of the store has no limit.
     Unbounded,
 }
 

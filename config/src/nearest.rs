@@ -2,10 +2,7 @@
 
 /// Returns the one of `names` that is nearest to `wrong`, if it is close: a quarter of the letters
 /// may differ, and a swap of two neighbours counts as one.
-pub(crate) fn nearest<'a>(
-    wrong: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer than every option, and the time taken grows with the length.
     if wrong.len() > 80 {
         return None;

@@ -7,13 +7,15 @@ use saline_protocol::transport::OptionValue;
 
 use crate::given::Given;
 use crate::paths::place;
-use crate::{Logging, Paths};
+use crate::{Logging, Paths, Secrecy};
 
 /// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionDoc<C> {
     /// The name in the file; Salt's, where Salt has it.
     pub name: &'static str,
+    /// Whether the value is shown.
+    pub secrecy: Secrecy,
     /// The kind of value, with the unit.
     pub unit: &'static str,
     /// The default as it would be written in the file; empty when it is not set by default, and

@@ -1,119 +1,13 @@
-//! The options of Salt. Those that Saline does not have cause one warning and no error, except those that
-//! restrict what a daemon does.
+//! The names of the options of Salt. What becomes of those that Saline does not have is in `salt_replacements`.
 //!
 //! One table for both roles, because Salt has one (`VALID_OPTS`) and checks the files of either
 //! against it. It holds the names of Salt 3008: `VALID_OPTS`, the defaults of master, minion and
 //! API, and those that only Salt's reference of the two files lists. It is longer than other files
 //! because it is a list of names, one a line, so that a change shows which.
 
-use saline_data::Value;
-
-use saline_data::yaml::{Content, Node};
-
 /// Whether Salt 3008 has an option with this name.
 pub fn is_salt_option(name: &str) -> bool {
     SALT_OPTIONS.binary_search(&name).is_ok()
-}
-
-/// Options that restrict who may do what, as whom, or whom a daemon believes. An operator who sets one relies
-/// on it, so a daemon does not start where it would have no effect.
-const RESTRICTING: &[&str] = &[
-    "always_verify_signature",
-    "autoreject_file",
-    "client_acl_verify",
-    "cmd_blacklist_glob",
-    "cmd_whitelist_glob",
-    "disable_modules",
-    "disable_returners",
-    "disabled_requisites",
-    "master_sign_pubkey",
-    "minion_sign_messages",
-    "require_minion_sign_messages",
-    "user",
-    "verify_master_pubkey_sign",
-    "whitelist_modules",
-];
-
-/// Whether an option restricts what a daemon does.
-pub(crate) fn restricts(name: &str) -> bool {
-    RESTRICTING.contains(&name)
-}
-
-/// Whether an option that Saline does not have is in effect all the same: `user`, in a process of that user.
-pub(crate) fn is_met(name: &str, node: &Node) -> bool {
-    match &node.content {
-        Content::Scalar(Value::Text(text)) => name == "user" && is_user_of_process(text),
-        _ => false,
-    }
-}
-
-/// Whether a restricting option is set to a value that restricts nothing: no value, an empty one or `False`.
-pub(crate) fn is_off(node: &Node) -> bool {
-    match &node.content {
-        Content::Scalar(Value::Text(text)) => text.is_empty(),
-        Content::Scalar(value) => matches!(value, Value::Null | Value::Bool(false)),
-        Content::List(nodes) => nodes.is_empty(),
-        Content::Map(entries) => entries.is_empty(),
-    }
-}
-
-/// Whether this process runs as the user with this name.
-fn is_user_of_process(name: &str) -> bool {
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let uid = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
-    });
-    uid == Some(rustix::process::geteuid().as_raw())
-}
-
-/// Returns what to do instead of setting a restricting option.
-pub(crate) fn instead_of(name: &str) -> &'static str {
-    match name {
-        "user" => "start the daemon as that user",
-        "autoreject_file" => "reject the keys with saline-key -r",
-        "always_verify_signature"
-        | "master_sign_pubkey"
-        | "minion_sign_messages"
-        | "require_minion_sign_messages"
-        | "verify_master_pubkey_sign" => {
-            "set it to False: every message is authenticated without it"
-        }
-        _ => "set it to an empty value if you can do without it",
-    }
-}
-
-/// Returns what Saline has in the place of an option without effect, where there is something.
-pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
-    let instead = match name {
-        "keep_jobs" => {
-            let hours = match &node.content {
-                Content::Scalar(value) => value.as_i64(),
-                _ => None,
-            };
-            let seconds = hours.and_then(|hours| hours.checked_mul(3_600));
-            return Some(match seconds {
-                Some(seconds) => format!("write `keep_jobs_seconds: {seconds}`"),
-                None => "write `keep_jobs_seconds`".to_owned(),
-            });
-        }
-        "external_auth" => {
-            "`publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md)"
-        }
-        "autosign_file" | "autosign_grains_dir" => {
-            "accept keys with saline-key -a, which takes globs, or all of them with `auto_accept` (docs/operating.md)"
-        }
-        "event_return" | "reactor" => {
-            "a program can listen to the events and act on them (docs/event-bus.md)"
-        }
-        "gather_job_timeout" => {
-            "`timeout` says how long a command waits for a minion without a sign of life"
-        }
-        "master_type" => "the addresses in `master` are tried in their order",
-        "schedule" => "have cron or a timer of systemd run saline-call",
-        _ => return None,
-    };
-    Some(instead.to_owned())
 }
 
 /// The names, sorted.

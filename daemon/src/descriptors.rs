@@ -33,7 +33,7 @@ pub fn connection_descriptors() -> Option<usize> {
     getrlimit(Resource::Nofile).current.map(without_reserved)
 }
 
-/// Returns what of so many descriptors is not kept back.
+/// Returns how many of `all` descriptors connections may take.
 fn without_reserved(all: u64) -> usize {
     let left = all - RESERVED_DESCRIPTORS.min(all / 2);
     usize::try_from(left).unwrap_or(usize::MAX)

@@ -49,12 +49,12 @@ pub fn reload<C: Reloaded>(
     let new = match read {
         Ok(new) => new,
         Err(error) => {
-            tracing::error!("the configuration stays as it was: {error}");
+            tracing::error!("configuration not reloaded: {error}");
             return None;
         }
     };
     if let Err(error) = log.reload(new.logging()) {
-        tracing::error!("the configuration stays as it was: {error}");
+        tracing::error!("configuration not reloaded: {error}");
         return None;
     }
     // A warning that was given before is not repeated, or nobody would read it.
@@ -82,7 +82,7 @@ fn describe(changed: &[ChangedOption]) -> String {
         names.collect::<Vec<_>>().join(", ")
     };
     let (now, later) = (list(true), list(false));
-    let head = "the configuration was read again";
+    let head = "configuration reloaded";
     match (now.as_str(), later.as_str()) {
         ("", "") => format!("{head}; nothing has changed"),
         (now, "") => format!("{head}; changed: {now}"),
@@ -102,9 +102,9 @@ mod tests {
             is_taken_over,
         };
         let (a, b, c) = (option("a", true), option("b", false), option("c", true));
-        insta::assert_snapshot!(describe(&[]), @"the configuration was read again; nothing has changed");
-        insta::assert_snapshot!(describe(&[a.clone(), c.clone()]), @"the configuration was read again; changed: a, c");
-        insta::assert_snapshot!(describe(std::slice::from_ref(&b)), @"the configuration was read again; needs a restart to take effect: b");
-        insta::assert_snapshot!(describe(&[a, b, c]), @"the configuration was read again; changed: a, c; needs a restart to take effect: b");
+        insta::assert_snapshot!(describe(&[]), @"configuration reloaded; nothing has changed");
+        insta::assert_snapshot!(describe(&[a.clone(), c.clone()]), @"configuration reloaded; changed: a, c");
+        insta::assert_snapshot!(describe(std::slice::from_ref(&b)), @"configuration reloaded; needs a restart to take effect: b");
+        insta::assert_snapshot!(describe(&[a, b, c]), @"configuration reloaded; changed: a, c; needs a restart to take effect: b");
     }
 }

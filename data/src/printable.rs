@@ -29,6 +29,14 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| matches!(c, '\n' | '\t') || is_printable(c))
 }
 
+/// Returns a number with its noun, whose plural ends in `s`: `1 minion`, `2 minions`.
+pub fn number_of(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
 fn escape(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     // Most texts are ASCII, which the processor looks at many bytes at a time when no byte ends the loop.
     let is_plain = |bytes: &[u8]| {

@@ -111,12 +111,12 @@ fn log(report: &BatchReport) {
     let jid = &progress.jid;
     match report.event {
         BatchEvent::New => tracing::info!(
-            "batch {jid}: {} minions, {} at a time",
+            "batch {jid}: minions in all: {}, at a time: {}",
             progress.minions,
             progress.batch.size
         ),
         BatchEvent::Recover => tracing::info!(
-            "batch {jid}: it goes on; {} minions wait for their turn, {} have it",
+            "batch {jid}: it goes on; minions whose turn has not come: {}, whose turn it is: {}",
             progress.waiting,
             progress.active
         ),
@@ -132,7 +132,7 @@ fn log(report: &BatchReport) {
         }
         BatchEvent::Complete => tracing::info!("batch {jid}: complete"),
         BatchEvent::Progress => tracing::debug!(
-            "batch {jid}: {} minions have ended, {} have their turn, {} wait",
+            "batch {jid}: minions that have ended: {}, whose turn it is: {}, whose turn has not come: {}",
             progress.ended,
             progress.active,
             progress.waiting

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_channel::publication::{Body, EncodedBody, PublicationKey, topic_all, topic_of};
+use saline_data::printable::number_of;
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{GroupKeyMaterial, MinionId, SessionId, SignedJob};
 use saline_protocol::transport::{Context, Publisher};
@@ -245,8 +246,8 @@ impl Sealer {
             self.send_to_one(session, &body).await;
         }
         tracing::info!(
-            "the group key was rotated and sent to {} minions",
-            live.len()
+            "the group key was rotated and sent to {}",
+            number_of(live.len(), "minion")
         );
     }
 }

@@ -49,7 +49,7 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon(registry)?;
     loaded.read_assignments(&arguments.config_dir)?;
-    loaded.options = saline_daemon::resolve_defaults(loaded.options, registry);
+    loaded.options = saline_daemon::options_to_show(loaded.options, registry);
     loaded.config.options = loaded.options.clone();
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)
@@ -65,11 +65,12 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
     }
     saline_daemon::give_large_memory_back();
     match saline_daemon::raise_descriptors() {
-        // A minion takes one, over zeromq two, over quic none.
         Ok(Some(most)) => tracing::info!(
-            "{most} files and connections may be open: room for about {} minions, or half as many over \
-             zeromq; more with a higher limit (ulimit -Hn, LimitNOFILE)",
-            most.saturating_sub(saline_daemon::RESERVED_DESCRIPTORS)
+            "{most} files and connections may be open: {}; more with a higher limit (ulimit -Hn, LimitNOFILE)",
+            room(
+                most.saturating_sub(saline_daemon::RESERVED_DESCRIPTORS),
+                &network_transports(&loaded.config, registry)
+            )
         ),
         Ok(None) => {}
         Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),
@@ -82,6 +83,37 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
         .enable_all()
         .build()?
         .block_on(serve(registry, arguments, loaded, locks, &log))
+}
+
+/// Returns the transports that the master serves minions over.
+fn network_transports(config: &MasterConfig, registry: &Registry) -> Vec<String> {
+    match config.transport.is_empty() {
+        true => {
+            let default = registry.network_default().ok();
+            default.map(str::to_owned).into_iter().collect()
+        }
+        false => config.transport.clone(),
+    }
+}
+
+/// Returns for how many minions so many descriptors are enough. A minion takes one, over zeromq two, over quic none.
+fn room(descriptors: u64, transports: &[String]) -> String {
+    let has = |name: &str| transports.iter().any(|transport| transport == name);
+    let others = transports
+        .iter()
+        .any(|name| name != "zeromq" && name != "quic");
+    match (has("zeromq"), others) {
+        (true, false) => format!(
+            "room for about {} minions over zeromq, each of which takes two",
+            descriptors / 2
+        ),
+        (true, true) => format!(
+            "room for about {descriptors} minions, or {} over zeromq, where each takes two",
+            descriptors / 2
+        ),
+        (false, true) => format!("room for about {descriptors} minions"),
+        (false, false) => "minions take none of them over quic".to_owned(),
+    }
 }
 
 async fn serve(
@@ -116,4 +148,28 @@ async fn serve(
     tracing::info!("stopping");
     master.shutdown(DRAIN).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::room;
+
+    #[test]
+    fn the_room_for_minions_is_that_of_the_transports_that_are_served() {
+        let told = |transports: &[&str]| {
+            let transports: Vec<String> =
+                transports.iter().map(|name| (*name).to_owned()).collect();
+            room(20_000 - 128, &transports)
+        };
+        assert_eq!(told(&["tcp"]), "room for about 19872 minions");
+        assert_eq!(
+            told(&["zeromq"]),
+            "room for about 9936 minions over zeromq, each of which takes two"
+        );
+        assert_eq!(
+            told(&["zeromq", "tcp"]),
+            "room for about 19872 minions, or 9936 over zeromq, where each takes two"
+        );
+        assert_eq!(told(&["quic"]), "minions take none of them over quic");
+    }
 }

@@ -183,6 +183,8 @@ fn authentication(lines: &mut String) {
         software: "0.1.0".into(),
     };
     line(lines, "NoCommonVersion", &refused);
+    let old = Admission::<Welcome>::OldNoiseKey;
+    line(lines, "OldNoiseKey", &old);
     line(lines, "PendingRequest.Poll", &PendingRequest::Poll);
 }
 

@@ -73,7 +73,7 @@ pub enum TargetProblem {
     #[error("expected a space after the quotation mark")]
     SpaceExpected,
     /// The term has letters before an `@` that name no kind of target.
-    #[error("`{}@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are", .0.escape_debug())]
+    #[error("`{}@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@", .0.escape_debug())]
     UnknownKind(String),
     /// A glob over ids looks like a compound expression.
     #[error(
@@ -113,7 +113,7 @@ pub enum TargetProblem {
     PatternsTooLong(usize),
     /// The network or address is malformed.
     #[error(
-        "{0:?} is no IP address and no network: write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+        "{0:?} is neither an IP address nor a network: write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
     )]
     Network(String),
     /// The network has bits of an address behind its prefix.

@@ -66,7 +66,7 @@ pub enum GrainsError {
     #[error(transparent)]
     Unpack(#[from] UnpackError),
     /// The grains are no mapping of names to values, or a name occurs twice.
-    #[error("they are no mapping in which each name occurs once")]
+    #[error("they are not a mapping in which each name occurs once")]
     NoMapping,
 }
 

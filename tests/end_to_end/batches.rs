@@ -276,7 +276,7 @@ fn a_batch_says_for_whom_it_waits_and_how_long() {
         .unwrap();
     fleet.minions["m1"].log.wait_for("running cmd.run", 1);
     fleet.minions.get_mut("m2").unwrap().kill();
-    fleet.master().log.wait_for("minions are gone: m2", 1);
+    fleet.master().log.wait_for("minion gone: m2", 1);
     std::fs::write(&goes_on, "").unwrap();
     let said = CommandOutput::from(waiting.wait_with_output().unwrap()).expect(1);
     let told = "Waiting up to 4 s for minions that are gone and may come back: m2";

@@ -193,7 +193,7 @@ fn tls_on_a_transport_that_has_none_is_refused() {
 fn a_minion_that_was_stopped_for_a_while_goes_on() {
     let fleet = Fleet::with_minions("zeromq", &["m1"]);
     fleet.minions["m1"].signal(Signal::STOP);
-    fleet.master().log.wait_for("1 minions are gone", 1);
+    fleet.master().log.wait_for("1 minion gone", 1);
     let said = fleet.saline(&["m1", "test.ping"]).expect(1);
     assert!(said.stdout.contains("[Not connected]"), "{}", said.stdout);
     fleet.minions["m1"].signal(Signal::CONT);

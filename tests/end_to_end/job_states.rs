@@ -91,7 +91,7 @@ fn what_a_minion_returns_that_comes_back_within_the_timeout_is_printed() {
     let waiting = std::thread::spawn(move || command.output().unwrap());
     fleet.master().log.wait_for("minion m1 runs it", 1);
     fleet.minions.get_mut("m1").unwrap().kill();
-    fleet.master().log.wait_for("1 minions are gone", 1);
+    fleet.master().log.wait_for("1 minion gone", 1);
     fleet.start_minion("m1");
     let said = CommandOutput::from(waiting.join().unwrap()).expect(1);
     assert!(
@@ -108,7 +108,7 @@ fn a_job_that_its_minion_no_longer_knows_is_lost_at_once() {
     let jid = begin(&fleet, &["m1", "test.sleep", "100"]);
     fleet.master().log.wait_for("minion m1 runs it", 1);
     fleet.minions.get_mut("m1").unwrap().kill();
-    fleet.master().log.wait_for("1 minions are gone", 1);
+    fleet.master().log.wait_for("1 minion gone", 1);
     // Its disk is restored as it was before the job.
     let spool = fleet.path("m1/var/lib/saline/minion/spool.log");
     let whole = std::fs::read(&spool).unwrap();

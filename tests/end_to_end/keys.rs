@@ -52,13 +52,13 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
     fleet
         .master()
         .log
-        .wait_for("group key was rotated and sent to 1 minions", 1);
+        .wait_for("group key was rotated and sent to 1 minion", 1);
     let said = fleet.saline(&["*", "test.ping"]).expect(0);
     assert_eq!(said.stdout, "stays:\n    True\n");
     let said = key(&fleet, &["--rotate-aes-key"]).expect(0);
     assert!(said.stdout.contains("was rotated"), "{said:?}");
     let log = &fleet.master().log;
-    log.wait_for("group key was rotated and sent to 1 minions", 2);
+    log.wait_for("group key was rotated and sent to 1 minion", 2);
     fleet.saline(&["*", "test.ping"]).expect(0);
     // Told in band: the one that stayed did not authenticate again.
     assert_eq!(fleet.master().log.count("minion stays is connected"), 1);

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use saline_testing::{CommandOutput, Fleet};
+use saline_testing::{CommandOutput, Fleet, Log};
 
 /// The users `nobody` and `daemon`.
 const NOBODY: u32 = 65_534;
@@ -44,8 +44,8 @@ fn start(options: &str) -> Option<Fleet> {
     Some(fleet)
 }
 
-/// Runs a command as another user, from a copy of the program, since that user may not reach the original.
-fn run_as(fleet: &Fleet, uid: u32, program: &str, arguments: &[&str]) -> CommandOutput {
+/// Returns a command of another user, with a copy of the program, since that user may not reach the original.
+fn command_of(fleet: &Fleet, uid: u32, program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(fleet.path(program));
     command
         .arg("-c")
@@ -53,6 +53,12 @@ fn run_as(fleet: &Fleet, uid: u32, program: &str, arguments: &[&str]) -> Command
         .args(arguments)
         .uid(uid)
         .gid(uid);
+    command
+}
+
+/// Runs a command as another user.
+fn run_as(fleet: &Fleet, uid: u32, program: &str, arguments: &[&str]) -> CommandOutput {
+    let mut command = command_of(fleet, uid, program, arguments);
     CommandOutput::from(command.output().unwrap())
 }
 
@@ -156,6 +162,23 @@ fn a_rule_that_goes_ends_what_it_allowed() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_user_is_told_that_the_master_is_away() {
+    let options = RULES.replace("- test.ping", "- cmd.run");
+    let Some(mut fleet) = start(&options) else {
+        return;
+    };
+    let arguments = ["m1", "cmd.run", "exec sleep 600"];
+    let mut command = command_of(&fleet, NOBODY, "saline", &arguments);
+    let mut waiting = command.stderr(Stdio::piped()).spawn().unwrap();
+    let told = Log::follow(waiting.stderr.take().unwrap());
+    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
+    fleet.kill_master();
+    told.wait_for("The master is away: waiting up to 28 s for it", 1);
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
 }
 
 #[test]

@@ -201,21 +201,21 @@ fn sighup_takes_over_what_can_change_and_names_what_cannot() {
     std::fs::write(&place, &changed).unwrap();
     master.signal(Signal::HUP);
     log.log.wait_for(
-        "the configuration was read again; changed: auto_accept; needs a restart to take effect: ret_port",
+        "configuration reloaded; changed: auto_accept; needs a restart to take effect: ret_port",
         1,
     );
     assert!(text("master/log.1").contains(" is up"));
     // An option that was taken over is not told again; one that needs a restart is, until there is one.
     master.signal(Signal::HUP);
     log.log.wait_for(
-        "the configuration was read again; needs a restart to take effect: ret_port",
+        "configuration reloaded; needs a restart to take effect: ret_port",
         1,
     );
 
     // Wrong: one line, and nothing changes.
     std::fs::write(&place, changed + "log_levl: debug\n").unwrap();
     master.signal(Signal::HUP);
-    let line = log.log.wait_for("the configuration stays as it was", 1);
+    let line = log.log.wait_for("configuration not reloaded", 1);
     assert!(line.contains("did you mean \"log_level\"?"), "{line}");
     assert_eq!(master.terminate(), Some(0));
     assert!(
@@ -248,7 +248,7 @@ fn jobs_and_sessions_survive_sighup() {
     fleet.minions["m1"].log.wait_for("running test.sleep", 1);
     fleet.minions["m1"].signal(Signal::HUP);
     fleet.master().signal(Signal::HUP);
-    let said = "the configuration was read again; nothing has changed";
+    let said = "configuration reloaded; nothing has changed";
     fleet.minions["m1"].log.wait_for(said, 1);
     fleet.master().log.wait_for(said, 1);
     assert_eq!(job.wait(), Some(0));

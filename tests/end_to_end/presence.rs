@@ -22,7 +22,7 @@ fn minions_are_up_while_they_speak(transport: &'static str) {
     assert_eq!(fleet.minions.get_mut("m2").unwrap().terminate(), Some(0));
     fleet.master().log.wait_for("minion m2 says goodbye", 1);
     fleet.minions["m3"].signal(Signal::STOP);
-    fleet.master().log.wait_for("minions are gone: m3", 1);
+    fleet.master().log.wait_for("minion gone: m3", 1);
     let some = "down:\n    - m2\n    - m3\nup:\n    - m1\n";
     assert_eq!(manage(&fleet, "status", "nested"), some);
     assert_eq!(

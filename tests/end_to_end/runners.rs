@@ -366,6 +366,29 @@ fn a_run_whose_master_was_killed_has_no_return() {
 }
 
 #[test]
+fn who_waits_for_a_master_that_is_away_is_told_so() {
+    let mut fleet = busy();
+    let mut waiting = ["saline-run", "saline"].map(|program| {
+        let arguments: &[&str] = match program {
+            "saline-run" => &["doc.execution", "-t", "3600"],
+            _ => &["m1", "test.ping", "-t", "3600", "-l", "trace"],
+        };
+        let mut command = fleet.command(program, arguments);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let told = Log::follow(child.stderr.take().unwrap());
+        (child, told)
+    });
+    asks_minions(&fleet, 1);
+    waiting[1].1.wait_for("subscribed to the job's events", 1);
+    fleet.kill_master();
+    for (child, told) in &mut waiting {
+        told.wait_for("The master is away: waiting up to 28 s for it", 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
 fn who_is_interrupted_leaves_a_run_that_goes_on() {
     let fleet = busy();
     let mut command = fleet.command("saline-run", &["doc.execution", "-t", "3600"]);

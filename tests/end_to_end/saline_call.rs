@@ -98,7 +98,8 @@ fn without_a_master_only_local_calls_work(transport: &'static str) {
         said.stderr
     );
     assert!(
-        said.stderr.ends_with("use --local to do without one\n"),
+        said.stderr
+            .ends_with("use --local to run without a master\n"),
         "{}",
         said.stderr
     );

@@ -48,7 +48,11 @@ fn returned_once(fleet: &Fleet, jobs: usize) {
     let mut runs: Vec<&str> = ledger.lines().collect();
     runs.sort_unstable();
     runs.dedup();
-    assert_eq!((ledger.lines().count(), runs.len()), (jobs, jobs), "{ledger}");
+    assert_eq!(
+        (ledger.lines().count(), runs.len()),
+        (jobs, jobs),
+        "{ledger}"
+    );
     assert_eq!(log.count("minion m1 returned"), jobs);
 }
 

@@ -58,7 +58,7 @@ fn a_system_is_measured(transport: &'static str) {
         "saline '*' test.ping, whole process",
         "jobs with returns, one minion, 64 under way",
         "returns, 4 jobs on all under way",
-        "memory a minion, after two blips",
+        "memory a minion, after two short outages",
         "all have answered, from then on",
         "a ping of one minion, beside large returns",
     ] {

@@ -241,18 +241,12 @@ fn what_is_assigned_is_read_again_on_sighup() {
     // What is wrong, or not root's alone, changes nothing.
     std::fs::write(&path, "m2: {roles: mail, attributes: {site: paris}}\n").unwrap();
     fleet.master().signal(Signal::HUP);
-    let said = fleet
-        .master()
-        .log
-        .wait_for("the configuration stays as it was", 1);
+    let said = fleet.master().log.wait_for("configuration not reloaded", 1);
     assert!(said.contains("attribute \"site\" of minion m2"), "{said}");
     std::fs::write(&path, "m1: {roles: mail}\n").unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     fleet.master().signal(Signal::HUP);
-    let said = fleet
-        .master()
-        .log
-        .wait_for("the configuration stays as it was", 2);
+    let said = fleet.master().log.wait_for("configuration not reloaded", 2);
     assert!(said.contains("others can change "), "{said}");
     assert_eq!(answering(&fleet, &mail), BTreeSet::from(["m2".to_owned()]));
 }

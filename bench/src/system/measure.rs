@@ -68,7 +68,7 @@ pub(super) async fn all(
         setting,
         &fleet,
         idle,
-        "memory a minion, after two blips",
+        "memory a minion, after two short outages",
         show,
     )?;
     client.shutdown().await;

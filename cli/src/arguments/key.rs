@@ -153,7 +153,7 @@ pub(crate) struct KeyArguments {
     #[arg(long, value_name = "DIR", default_value = ".")]
     gen_keys_dir: PathBuf,
 
-    /// Accepted as in Salt, without effect: the keys are Ed25519, which has one size.
+    /// Accepted for compatibility; does nothing: the keys are Ed25519, which has one size.
     #[arg(long, value_name = "SIZE", requires = "gen_keys")]
     keysize: Option<u32>,
 
@@ -213,7 +213,9 @@ impl KeyArguments {
         {
             return Err(Refused::usage(
                 USAGE,
-                &format!("{word:?} belongs to no option: one key or glob an option, in quotes"),
+                &format!(
+                    "unexpected argument {word:?}: give one key or glob for each option, in quotes"
+                ),
             ));
         }
         let changes_one = [&read.accept, &read.reject, &read.delete].map(Option::is_some);

@@ -16,7 +16,7 @@ pub(crate) struct ProcessOptions {
     #[arg(long, value_name = "LOG_LEVEL", requires = "log_file")]
     log_file_level: Option<LogLevel>,
 
-    /// Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and
+    /// Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and
     /// --gen-keys, root.
     #[arg(short = 'u', long, value_name = "USER")]
     pub(crate) user: Option<String>,

@@ -69,6 +69,14 @@ impl Refused {
         }
     }
 
+    /// Adds a line to what is said of an option.
+    #[must_use]
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.err.push_str(hint);
+        self.err.push('\n');
+        self
+    }
+
     /// Prints the text, and returns the exit code.
     ///
     /// # Errors

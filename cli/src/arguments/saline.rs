@@ -17,6 +17,7 @@ use super::{
     AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
     time_span,
 };
+use crate::exit;
 use crate::output::Format;
 
 /// The function that returns documentation.
@@ -44,7 +45,7 @@ pub(crate) struct SalineArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 
-    /// How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
+    /// Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
     /// 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
     #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
         value_parser = time_span)]
@@ -98,7 +99,7 @@ pub(crate) struct SalineArguments {
     #[arg(long, value_name = "JID", value_parser = jid)]
     pub(crate) jid: Option<Jid>,
 
-    /// Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the
+    /// Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the
     /// minion returns within half a second.
     #[arg(long)]
     start_event: bool,
@@ -140,7 +141,17 @@ impl SalineArguments {
         input: impl FnOnce() -> io::Result<String>,
     ) -> Result<Self, Refused> {
         let mut words: Vec<OsString> = words.into_iter().collect();
-        let mut read: Self = read_words(USAGE, words.iter().cloned())?;
+        let unquoted = unquoted_option(&words);
+        let mut read: Self =
+            read_words(USAGE, words.iter().cloned()).map_err(|refused| match &unquoted {
+                Some(option) if refused.code == exit::USAGE => {
+                    refused.with_hint(&in_quotes(option))
+                }
+                _ => refused,
+            })?;
+        if let Some(option) = unquoted.filter(|_| read.doc) {
+            return Err(Refused::usage(USAGE, &in_quotes(&option)));
+        }
         if read.args_stdin {
             let lines = input().map_err(|error| {
                 Refused::usage(USAGE, &format!("cannot read the standard input: {error}"))
@@ -228,6 +239,25 @@ impl SalineArguments {
     pub(crate) fn wants_documentation(&self, format: Format) -> bool {
         self.doc || (self.function() == DOC && !format.is_for_programs())
     }
+}
+
+/// Returns what is said of an option that was probably meant as a part of a command.
+fn in_quotes(option: &str) -> String {
+    format!(
+        "{option} after a command is an option of saline: put the whole command in quotes, as in cmd.run 'ls -la /'"
+    )
+}
+
+/// Returns the first option that stands after a command of `cmd.*`, which may be a part of it that lacks quotation marks.
+fn unquoted_option(words: &[OsString]) -> Option<String> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    words.find(|word| word.starts_with("cmd."))?;
+    words.next().filter(|command| !command.starts_with('-'))?;
+    let ends = words.clone().position(|word| word == "--");
+    let mut options = words.take(ends.unwrap_or(usize::MAX));
+    options
+        .find(|word| word.len() > 1 && word.starts_with('-'))
+        .map(str::to_owned)
 }
 
 /// The metadata of a job.

@@ -51,6 +51,24 @@ fn options_stand_anywhere() {
 }
 
 #[test]
+fn a_command_without_quotation_marks_is_pointed_out() {
+    insta::assert_snapshot!(error("saline db1 cmd.run ls -la /"), @r#"
+    Usage: saline [options] '<target>' <function> [arguments]
+
+    saline: error: option --log-level: unknown log level "a"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
+    -la after a command is an option of saline: put the whole command in quotes, as in cmd.run 'ls -la /'
+    "#);
+    insta::assert_snapshot!(error("saline db1 cmd.run ls -d /"), @"
+    Usage: saline [options] '<target>' <function> [arguments]
+
+    saline: error: -d after a command is an option of saline: put the whole command in quotes, as in cmd.run 'ls -la /'
+    ");
+    assert_eq!(saline("saline db1 cmd.run -d").arguments(), ["cmd.run"]);
+    assert!(saline("saline db1 cmd.run ls -v").verbose);
+    assert!(!error("saline db1 test.echo ls -la").contains("quotes"));
+}
+
+#[test]
 fn negative_numbers_and_what_follows_two_dashes_are_arguments() {
     assert_eq!(saline("saline * test.echo -1").arguments(), ["-1"]);
     assert_eq!(
@@ -315,8 +333,8 @@ fn help_and_version() {
       -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
-      -u, --user <USER>                 Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
-      -t, --timeout <TIME>              How long to wait for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
+      -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
+      -t, --timeout <TIME>              Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
           --ttl <TIME>                  Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
           --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
@@ -334,7 +352,7 @@ fn help_and_version() {
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
           --jid <JID>                   Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and at most a minute before the master's time. Default: the master makes one
-          --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
+          --start-event                 Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
           --args-stdin                  Read further options and arguments from the standard input, one on each line
@@ -446,7 +464,7 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     insta::assert_snapshot!(error("saline-key -a m1 m2"), @r#"
     Usage: saline-key [options]
 
-    saline-key: error: "m2" belongs to no option: one key or glob an option, in quotes
+    saline-key: error: unexpected argument "m2": give one key or glob for each option, in quotes
     "#);
     insta::assert_snapshot!(error("saline-key -A -D"), @"
     Usage: saline-key [options]

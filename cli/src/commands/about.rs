@@ -46,7 +46,7 @@ pub(crate) fn print(
             };
             let (values, warnings) = match dumped {
                 Ok((values, warnings)) => {
-                    (saline_daemon::resolve_defaults(values, registry), warnings)
+                    (saline_daemon::options_to_show(values, registry), warnings)
                 }
                 Err(error) => {
                     screen.note(format!("ERROR: {error}"));

@@ -246,7 +246,7 @@ mod tests {
           -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
               --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
               --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
-          -u, --user <USER>                 Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
+          -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
               --local                       Call the function without a master: no session is made, and nothing is returned to one
               --master <MASTER>             Return to this master, HOST or HOST:PORT, instead of the one in the minion's configuration
               --id <ID>                     Act under this minion id instead of the one in the minion's configuration

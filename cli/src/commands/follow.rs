@@ -9,6 +9,7 @@ use saline_messages::{Arguments, BatchRequest, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 use saline_targeting::CompiledTarget;
 
+use super::master_away::until_answered;
 use super::{failed, lookup_states};
 use crate::absence::LookUp;
 use crate::exit;
@@ -123,7 +124,7 @@ impl PublishedJob<'_> {
                     asks_at = Clock.after(STATUS_INTERVAL);
                     continue;
                 }
-                next = self.run.next() => next,
+                next = until_answered(screen, client, self.run.next()) => next,
             };
             match next {
                 Ok(Some(progress)) => {
@@ -207,7 +208,8 @@ impl PublishedJob<'_> {
     /// Stops the job: minions that have not begun it will not, and the others end it.
     async fn stop(&self, screen: &mut Screen<'_>) {
         let jid = &self.look_up.jid;
-        match lookup_states::states(self.client, jid).await {
+        let asking = lookup_states::states(self.client, jid);
+        match until_answered(screen, self.client, asking).await {
             // The operator may have taken long to answer.
             Ok(states) if states.iter().all(|(_, state, _)| state.is_final()) => {
                 return screen.note("The job has ended meanwhile: there was nothing to stop.");
@@ -229,11 +231,13 @@ impl PublishedJob<'_> {
                 safe_limit: Some(0),
                 ..BatchRequest::default()
             });
-        if let Err(error) = self.client.cancel(jid).await {
+        let cancelling = self.client.cancel(jid);
+        if let Err(error) = until_answered(screen, self.client, cancelling).await {
             failed(screen, &error);
             return screen.note(NOT_STOPPED);
         }
-        match self.client.run_async(terminate).await {
+        let ending = self.client.run_async(terminate);
+        match until_answered(screen, self.client, ending).await {
             Ok(_) => screen.note(
                 "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
             ),

@@ -110,7 +110,7 @@ impl KeyCommand<'_> {
                 return Ok(exit::USAGE);
             }
         };
-        let reply = match self.store.ask(KeyRequest::List).await {
+        let reply = match self.store.ask(screen, KeyRequest::List).await {
             Ok(reply) => reply,
             Err(why) => return Ok(complain(screen, &why)),
         };
@@ -118,7 +118,7 @@ impl KeyCommand<'_> {
             KeyVerb::Show(listing, selection) => {
                 let keys = matching(&reply.keys, &selection, &glob);
                 let last_seen = match self.shows_last_seen && !self.format.is_for_programs() {
-                    true => LastSeenOfKeys::read(self.store, &keys).await,
+                    true => LastSeenOfKeys::read(screen, self.store, &keys).await,
                     false => LastSeenOfKeys::default(),
                 };
                 let shown = Shown {
@@ -159,7 +159,7 @@ impl KeyCommand<'_> {
     }
 
     async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
-        match self.store.rotate_group_key().await {
+        match self.store.rotate_group_key(screen).await {
             Ok(()) => {
                 self.say(
                     screen,

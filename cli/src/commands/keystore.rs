@@ -5,6 +5,9 @@ use saline_config::MasterConfig;
 use saline_messages::{KeyReply, KeyRequest, LastSeen, MAX_LAST_SEEN, MinionId};
 use saline_protocol::transport::{Context, Registry};
 
+use super::master_away::until_answered;
+use crate::screen::Screen;
+
 /// A function that works on the key store without a master.
 pub(crate) type Offline<'a> = dyn Fn(&MasterConfig, KeyRequest) -> Result<KeyReply, String> + 'a;
 
@@ -37,10 +40,13 @@ impl<'a> KeyStore<'a> {
     }
 
     /// Carries out a request.
-    pub(crate) async fn ask(&self, request: KeyRequest) -> Result<KeyReply, String> {
+    pub(crate) async fn ask(
+        &self,
+        screen: &mut Screen<'_>,
+        request: KeyRequest,
+    ) -> Result<KeyReply, String> {
         match self {
-            Self::Live(client) => client
-                .keys(request)
+            Self::Live(client) => until_answered(screen, client, client.keys(request))
                 .await
                 .map_err(|error| error.to_string()),
             Self::Offline { config, act } => act(config, request),
@@ -48,10 +54,9 @@ impl<'a> KeyStore<'a> {
     }
 
     /// Has the master make a new group key.
-    pub(crate) async fn rotate_group_key(&self) -> Result<(), String> {
+    pub(crate) async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> Result<(), String> {
         match self {
-            Self::Live(client) => client
-                .rotate_group_key()
+            Self::Live(client) => until_answered(screen, client, client.rotate_group_key())
                 .await
                 .map_err(|error| error.to_string()),
             Self::Offline { .. } => {
@@ -61,13 +66,18 @@ impl<'a> KeyStore<'a> {
     }
 
     /// Returns where and when the minions behind keys were seen last; none when no master tells.
-    pub(crate) async fn last_seen(&self, minions: &[MinionId]) -> Option<Vec<LastSeen>> {
+    pub(crate) async fn last_seen(
+        &self,
+        screen: &mut Screen<'_>,
+        minions: &[MinionId],
+    ) -> Option<Vec<LastSeen>> {
         let Self::Live(client) = self else {
             return None;
         };
         let mut last_seen = Vec::new();
         for some in minions.chunks(MAX_LAST_SEEN) {
-            match client.last_seen(some.to_vec()).await {
+            let asking = client.last_seen(some.to_vec());
+            match until_answered(screen, client, asking).await {
                 Ok(page) => last_seen.extend(page),
                 // It is shown beside the keys, which are listed without it too.
                 Err(error) => {

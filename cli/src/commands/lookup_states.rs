@@ -17,7 +17,10 @@ type State = (MinionId, MinionJobState, Contact);
 
 /// The states of the minions of a job that is looked up.
 #[derive(Debug)]
-pub(crate) struct LookedUpStates(Vec<State>);
+pub(crate) struct LookedUpStates {
+    jid: Jid,
+    states: Vec<State>,
+}
 
 impl LookedUpStates {
     /// Reads the states if `function` looks a job up. Read before the returns are: a minion whose return is stored
@@ -37,7 +40,7 @@ impl LookedUpStates {
             return Ok(None);
         };
         match states(client, &jid).await {
-            Ok(states) => Ok(Some(Self(states))),
+            Ok(states) => Ok(Some(Self { jid, states })),
             Err(ClientError::NoSuchJob(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -49,16 +52,36 @@ impl LookedUpStates {
             return;
         };
         let names: HashSet<&str> = returns.iter().map(|(minion, _)| minion.as_str()).collect();
-        for (minion, state, contact) in &self.0 {
+        for (minion, state, contact) in &self.states {
             let absence = Absence::of(*state, *contact);
             let Some(why) = absence.filter(|_| !names.contains(minion.as_str())) else {
                 continue;
             };
-            if why != Absence::Declined || names.is_empty() {
-                screen.note(format!("{minion}: {}", absence::line(why)));
+            match why {
+                Absence::Declined if !names.is_empty() => {}
+                Absence::Running => screen.note(format!(
+                    "{minion}: still running (the job was published at {})",
+                    published_at(&self.jid)
+                )),
+                why => screen.note(format!("{minion}: {}", absence::line(why))),
             }
         }
     }
+}
+
+/// Returns when a job was published, which its jid says.
+fn published_at(jid: &Jid) -> String {
+    let jid = jid.as_str();
+    let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();
+    format!(
+        "{}-{}-{} {}:{}:{} UTC",
+        part(0, 4),
+        part(4, 6),
+        part(6, 8),
+        part(8, 10),
+        part(10, 12),
+        part(12, 14)
+    )
 }
 
 /// Reads the states of all minions of a job, by minion.
@@ -92,14 +115,15 @@ pub(super) mod tests {
     #[test]
     fn those_that_have_not_returned_are_named() {
         let told = |returned: &[&str]| {
-            let state =
-                |id: &str, state| (MinionId::parse(id).unwrap(), state, Contact::Present);
-            let states = LookedUpStates(vec![
+            let state = |id: &str, state| (MinionId::parse(id).unwrap(), state, Contact::Present);
+            let jid = Jid::parse("20261121091409931549").unwrap();
+            let states = vec![
                 state("m1", MinionJobState::Returned),
                 state("m2", MinionJobState::NotConnected),
                 state("m3", MinionJobState::Declined),
                 state("m4", MinionJobState::Running),
-            ]);
+            ];
+            let states = LookedUpStates { jid, states };
             let returned = Value::map(returned.iter().map(|id| (*id, Value::Bool(true))));
             let mut printed = Printed::default();
             states.tell_absent(&mut printed.screen(&[]), &returned);
@@ -107,12 +131,12 @@ pub(super) mod tests {
         };
         insta::assert_snapshot!(told(&["m1"]), @"
         m2: Minion did not return. [Not connected]
-        m4: Minion did not return. [Running]
+        m4: still running (the job was published at 2026-11-21 09:14:09 UTC)
         ");
         insta::assert_snapshot!(told(&[]), @"
         m2: Minion did not return. [Not connected]
         m3: Minion did not return. [Declined]
-        m4: Minion did not return. [Running]
+        m4: still running (the job was published at 2026-11-21 09:14:09 UTC)
         ");
     }
 }

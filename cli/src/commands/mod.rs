@@ -7,6 +7,7 @@ mod follow;
 pub(crate) mod key;
 mod keystore;
 mod lookup_states;
+mod master_away;
 mod preview_target;
 pub(crate) mod run;
 pub(crate) mod saline;

@@ -10,6 +10,7 @@ use saline_messages::MinionId;
 use saline_targeting::CompiledTarget;
 
 use super::failed;
+use super::master_away::until_answered;
 use crate::arguments::OutputOptions;
 use crate::exit;
 use crate::names::counted;
@@ -63,7 +64,8 @@ pub(super) async fn preview_target(
     include_unknown: bool,
     output: &OutputOptions,
 ) -> io::Result<u8> {
-    let matches = match client.match_target(target, include_unknown).await {
+    let asking = client.match_target(target, include_unknown);
+    let matches = match until_answered(screen, client, asking).await {
         Ok(matches) => matches,
         Err(error) => return Ok(failed(screen, &error)),
     };

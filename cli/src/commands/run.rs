@@ -12,6 +12,7 @@ use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
 use super::lookup_states::LookedUpStates;
+use super::master_away::until_answered;
 use super::saline::executed;
 use super::{events, failed};
 use crate::absence::LookUp;
@@ -83,7 +84,8 @@ async fn carry_out(
     user: String,
 ) -> io::Result<u8> {
     let words = parse_arguments(arguments.arguments());
-    let states = LookedUpStates::read(client, arguments.function(), &words).await;
+    let states = LookedUpStates::read(client, arguments.function(), &words);
+    let states = until_answered(screen, client, states).await;
     let spec = RunnerSpec::new(arguments.function())
         .with_arguments(words)
         .asked_by(user)
@@ -94,7 +96,7 @@ async fn carry_out(
     };
     if arguments.async_ {
         let format = arguments.output.format();
-        return match run.begin_async().await {
+        return match until_answered(screen, client, run.begin_async()).await {
             Ok(jid) => executed(screen, format, &jid),
             Err(error) => Ok(failed(screen, &error)),
         };
@@ -105,13 +107,13 @@ async fn carry_out(
             biased;
             interruption = interrupt.wait() => {
                 if !ends_it(screen, client, interruption).await? {
-                    return leave(screen, &run, interruption, arguments).await;
+                    return leave(screen, client, &run, interruption, arguments).await;
                 }
-                if let Err(error) = run.kill().await {
+                if let Err(error) = until_answered(screen, client, run.kill()).await {
                     return Ok(failed(screen, &error));
                 }
             }
-            end = run.end() => break end,
+            end = until_answered(screen, client, run.end()) => break end,
         }
     };
     match end {
@@ -145,11 +147,14 @@ fn print(
     if let Some(states) = states {
         states.tell_absent(screen, &value);
     }
+    let is_empty = value == Value::Map(Vec::new()) || value == Value::List(Vec::new());
     let knows_nothing = arguments.doc && value == Value::Map(Vec::new());
     let text = rendered(&arguments.output, arguments.doc, screen, value);
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
+        // Whoever looks at a terminal wonders whether anything was asked.
+        _ if is_empty && !knows_nothing && screen.terminal => screen.note("none"),
         _ => {}
     }
     if knows_nothing {
@@ -195,6 +200,7 @@ async fn ends_it(
 /// Leaves a run that goes on, and says how to find it.
 async fn leave(
     screen: &mut Screen<'_>,
+    client: &Client,
     run: &RunnerRun,
     interruption: Interruption,
     arguments: &RunArguments,
@@ -204,7 +210,7 @@ async fn leave(
         Interruption::CtrlC => "\nExiting gracefully on Ctrl-c",
         Interruption::Terminated => "Exiting gracefully on SIGTERM",
     });
-    match run.keep().await {
+    match until_answered(screen, client, run.keep()).await {
         Ok(Some(jid)) => {
             let options = settings::options_to_repeat(&arguments.common);
             screen.note(goes_on(&LookUp { jid, options }));

@@ -16,6 +16,7 @@ use saline_targeting::CompiledTarget;
 use super::about::{self, Role};
 use super::failed;
 use super::follow::PublishedJob;
+use super::master_away::until_answered;
 use super::preview_target::{GrainsUnknown, preview_target};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
@@ -171,7 +172,7 @@ async fn publish(
         interruption = interrupt.wait() => {
             return Ok(interruption.leave(screen, &CommandProgress::Publishing { options }));
         }
-        run = client.run(spec) => run,
+        run = until_answered(screen, client, client.run(spec)) => run,
     };
     let run = match run {
         Ok(run) => run,
@@ -190,7 +191,13 @@ async fn publish(
         if let Some(hint) = arguments.target_hint() {
             screen.note(hint);
         }
-        return nobody_matched(screen, format, arguments.targeting.subset.is_some());
+        let expression = arguments.target().expression;
+        return nobody_matched(
+            screen,
+            format,
+            &expression,
+            arguments.targeting.subset.is_some(),
+        );
     };
     if let Some(batch) = run.published().batch
         && !arguments.batch.is_asked_for()

@@ -136,13 +136,13 @@ fn pings() {
 fn a_failure_is_told_and_exits_with_1() {
     insta::assert_snapshot!(shown(Format::Nested, false, &[
         returned("m000", 0, "ok"),
-        returned("m001", 254, "'nosuch.func' is not available."),
+        returned("m001", 254, "'nosuch.func' is not available: …"),
     ]), @"
     --- stdout
     m000:
         ok
     m001:
-        'nosuch.func' is not available.
+        'nosuch.func' is not available: …
     --- stderr
     ERROR: 1 of 2 failed: m001 (254)
     --- exit 1
@@ -239,22 +239,20 @@ fn one_that_was_given_up_and_returned_is_not_absent() {
 fn nobody() {
     let shown = |format| {
         let mut printed = Printed::default();
-        let code = nobody_matched(&mut printed.screen(&[]), format, false).unwrap();
+        let code = nobody_matched(&mut printed.screen(&[]), format, "web9", false).unwrap();
         format!("{}--- exit {code}", printed.shown())
     };
     insta::assert_snapshot!(shown(Format::Nested), @"
     --- stdout
-    No minions matched the target. No command was sent, no jid was assigned.
     --- stderr
-    ERROR: No return received
+    ERROR: No minions match 'web9'.
     --- exit 2
     ");
     insta::assert_snapshot!(shown(Format::Json), @"
     --- stdout
     {}
     --- stderr
-    No minions matched the target. No command was sent, no jid was assigned.
-    ERROR: No return received
+    ERROR: No minions match 'web9'.
     --- exit 2
     ");
 }
@@ -607,17 +605,4 @@ fn minions_that_run_other_jobs_are_named_while_they_are_waited_for() {
         ..options(Format::Nested)
     };
     assert!(!printed(hidden, &told).contains("Waiting"));
-}
-
-#[test]
-fn a_master_that_is_away_is_told_at_once() {
-    let told = [Progress::MasterAway {
-        within: Duration::from_millis(27_990),
-    }];
-    insta::assert_snapshot!(printed(options(Format::Nested), &told), @"
-    --- stdout
-    --- stderr
-    The master is away: waiting up to 28 s for it. Minions that run the job go on.
-    --- exit 0
-    ");
 }

@@ -1,11 +1,12 @@
 //! The options that master and minion share.
 
 use crate::role::Role;
-use crate::{LogFormat, LogLevel, OptionDoc};
+use crate::{LogFormat, LogLevel, OptionDoc, Secrecy};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "root_dir",
+        secrecy: Secrecy::Public,
         unit: "path",
         default: "/",
         help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file` and the master's `audit_file`, \
@@ -22,6 +23,7 @@ pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
 pub(super) const fn pki_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "pki_dir",
+        secrecy: Secrecy::Public,
         unit: "path",
         default,
         help: "The folder of the keys.",
@@ -35,6 +37,7 @@ pub(super) const fn pki_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
 pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "cachedir",
+        secrecy: Secrecy::Public,
         unit: "path",
         default,
         help: "The folder of data that can be made again: grains, and outputs of commands that were too large.",
@@ -48,6 +51,7 @@ pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
 pub(super) const fn state_dir<C: Role>(default: &'static str, help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "state_dir",
+        secrecy: Secrecy::Public,
         unit: "path",
         default,
         help,
@@ -61,6 +65,7 @@ pub(super) const fn state_dir<C: Role>(default: &'static str, help: &'static str
 pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "sock_dir",
+        secrecy: Secrecy::Public,
         unit: "path",
         default,
         help: "The folder of the local sockets, and of the lock that keeps a second instance \
@@ -75,6 +80,7 @@ pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
 pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "pidfile",
+        secrecy: Secrecy::Public,
         unit: "path",
         default: "",
         help: "The file that the process id is written to. Not set: no file.",
@@ -88,6 +94,7 @@ pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
 pub(super) const fn log_file<C: Role>(help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "log_file",
+        secrecy: Secrecy::Public,
         unit: "path",
         default: "",
         help,
@@ -101,6 +108,7 @@ pub(super) const fn log_file<C: Role>(help: &'static str) -> OptionDoc<C> {
 pub(super) const fn log_level<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "log_level",
+        secrecy: Secrecy::Public,
         unit: "level",
         default: "warning",
         help: "The level of the log: `quiet`, `critical`, `error`, `warning`, `info` (every \
@@ -115,6 +123,7 @@ pub(super) const fn log_level<C: Role>() -> OptionDoc<C> {
 pub(super) const fn log_level_logfile<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "log_level_logfile",
+        secrecy: Secrecy::Public,
         unit: "level",
         default: "",
         help: "The level of the log if it is written to `log_file`. Not set: `log_level`.",
@@ -134,6 +143,7 @@ fn level(text: &str) -> Result<LogLevel, String> {
 pub(super) const fn log_fmt_console<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "log_fmt_console",
+        secrecy: Secrecy::Public,
         unit: "text, json, or a format",
         default: "text",
         help: "The lines of the log on the standard error output: `text`, `json` (an object a line), or a \
@@ -149,6 +159,7 @@ pub(super) const fn log_fmt_console<C: Role>() -> OptionDoc<C> {
 pub(super) const fn log_fmt_logfile<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "log_fmt_logfile",
+        secrecy: Secrecy::Public,
         unit: "text, json, or a format",
         default: "text",
         help: "The same for the lines in `log_file`.",
@@ -167,6 +178,7 @@ fn format(text: &str) -> Result<LogFormat, String> {
 pub(super) const fn transport<C: Role>(help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "transport",
+        secrecy: Secrecy::Public,
         unit: "a scheme or a list of them",
         default: "",
         help,
@@ -188,6 +200,7 @@ pub(super) const fn transport<C: Role>(help: &'static str) -> OptionDoc<C> {
 pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "max_message_size",
+        secrecy: Secrecy::Public,
         unit: "bytes, from 4096 to 2147483647",
         default: "67108864",
         help: "The largest message, on every transport. Use the same value on the master and \
@@ -203,6 +216,7 @@ pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
 pub(super) const fn ssl<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "ssl",
+        secrecy: Secrecy::Public,
         unit: "a mapping, or True",
         default: "",
         help: "Encrypt network links with TLS: `certfile`, `keyfile`, `ca_certs` (paths of PEM \
@@ -218,6 +232,7 @@ pub(super) const fn ssl<C: Role>() -> OptionDoc<C> {
 pub(super) const fn default_include<C: Role>(default: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "default_include",
+        secrecy: Secrecy::Public,
         unit: "a pattern of files or a list of them",
         default,
         help: "Files that are read after the main one, in the order of their names, relative \
@@ -234,6 +249,7 @@ pub(super) const fn default_include<C: Role>(default: &'static str) -> OptionDoc
 pub(super) const fn include<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "include",
+        secrecy: Secrecy::Public,
         unit: "a pattern of files or a list of them",
         default: "",
         help: "Further files, read after those of `default_include`, relative to the folder \

@@ -1,4 +1,4 @@
-//! The options of a master.
+//! The table of a master's options.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -9,106 +9,15 @@ use saline_targeting::{Glob, Nodegroups};
 use super::{access_rules, common, nodegroups};
 use crate::given::LONGEST;
 use crate::role::Role;
-use crate::{
-    ConfigError, JobStoreSize, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths,
-    TransportOptions,
-};
-
-impl MasterConfig {
-    /// Every option of the file: what the loader accepts and what the documentation lists.
-    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
-
-    /// Reads `folder/master`, then `folder/master.d/*.conf` (`default_include`) and `include`. `schemes`
-    /// are the transports that this program has: they may be named in `transport`, and each may
-    /// have a section of options.
-    ///
-    /// # Errors
-    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
-    /// is one line that says where.
-    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
-        crate::load::load(folder, schemes)
-    }
-}
-
-impl Role for MasterConfig {
-    const FILE: &'static str = "master";
-    const DEFAULT_INCLUDE: &'static str = "master.d/*.conf";
-    const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
-    const OTHER: &'static str = "minion";
-    const RELOADED: &'static [&'static str] = &[
-        "audit_max_bytes",
-        "auto_accept",
-        "batch_safe_limit",
-        "batch_safe_size",
-        "default_include",
-        "durable_events",
-        "include",
-        "job_ttl",
-        "keep_jobs_seconds",
-        "log_file",
-        "log_fmt_console",
-        "log_fmt_logfile",
-        "log_level",
-        "log_level_logfile",
-        "max_minions",
-        "max_pending_keys",
-        "minion_event_bytes",
-        "minion_event_rate",
-        "nodegroups",
-        "open_mode",
-        "operators",
-        "pending_key_days",
-        "publish_session",
-        "publisher_acl",
-        "publisher_acl_blacklist",
-        "timeout",
-        "trusted_grains",
-    ];
-    const RELOADS_TRANSPORTS: bool = false;
-    const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
-
-    fn is_of_other_role(name: &str) -> bool {
-        MinionConfig::OPTIONS
-            .iter()
-            .any(|option| option.name == name)
-    }
-    fn place_own_paths(&mut self, root: &std::path::Path) {
-        let file = self.audit_file.take();
-        self.audit_file = file.map(|path| crate::paths::place(root, &path));
-    }
-    fn paths(&mut self) -> &mut Paths {
-        &mut self.paths
-    }
-    fn logging(&mut self) -> &mut Logging {
-        &mut self.logging
-    }
-    fn transport(&mut self) -> &mut Vec<String> {
-        &mut self.transport
-    }
-    fn max_message_size(&mut self) -> &mut usize {
-        &mut self.max_message_size
-    }
-    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
-        &mut self.tls
-    }
-    fn transport_options(&mut self) -> &mut TransportOptions {
-        &mut self.transport_options
-    }
-    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16) {
-        let ports = self.transport_ports.entry(scheme.to_owned()).or_default();
-        match name {
-            "publish_port" => ports.publications = Some(port),
-            _ => ports.requests = Some(port),
-        }
-    }
-}
+use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
 
 /// The shortest `heartbeat_interval`: below it, delays of the network alone would make minions count as gone.
 const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 
-const OPTIONS: &[OptionDoc<MasterConfig>] = &[
+pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "interface",
+        secrecy: Secrecy::Public,
         unit: "address",
         default: "0.0.0.0",
         help: "The address to listen on; `'::'` for IPv6.",
@@ -130,6 +39,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publish_port",
+        secrecy: Secrecy::Public,
         unit: "port, 0 for any free one",
         default: "4505",
         help: "The port for publications, on transports that use a second port for them.",
@@ -140,6 +50,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "ret_port",
+        secrecy: Secrecy::Public,
         unit: "port, 0 for any free one",
         default: "4506",
         help: "The port for requests, and for everything on transports that use one port.",
@@ -155,6 +66,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     ),
     OptionDoc {
         name: "ipc_transport",
+        secrecy: Secrecy::Public,
         unit: "a scheme",
         default: "",
         help: "The transport of the local sockets. Not set: the default of this build.",
@@ -167,6 +79,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "worker_threads",
+        secrecy: Secrecy::Public,
         unit: "threads, from 1 to 1024",
         default: "",
         help: "The number of threads of the runtime. Not set: one for each core.",
@@ -178,6 +91,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "auto_accept",
+        secrecy: Secrecy::Public,
         unit: "True or False",
         default: "False",
         help: "Accept the key of every new minion. For tests and closed networks.",
@@ -188,6 +102,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "open_mode",
+        secrecy: Secrecy::Public,
         unit: "True or False",
         default: "False",
         help: "Accept every key, even one that differs from the known key of its id. For \
@@ -199,6 +114,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "timeout",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "5",
         help: "How long the command line waits for minions that show no sign of life.",
@@ -209,6 +125,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "keep_jobs_seconds",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "86400",
         help: "How long jobs and their returns are kept; 0 for fifty years.",
@@ -220,12 +137,14 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_store_size",
-        unit: "bytes, 0 for no bound",
+        secrecy: Secrecy::Public,
+        unit: "a number of bytes (0 means unlimited)",
         default: "",
         help: "The size of all files of the store from which the oldest jobs are removed before keep_jobs_seconds. Not set: a quarter of the file system that holds the store.",
         read: |config, given| {
-            let size =
-                given.optional(|given| given.bytes(0..=i64::MAX, "bytes, 0 for no bound"))?;
+            let size = given.optional(|given| {
+                given.bytes(0..=i64::MAX, "a number of bytes (0 means unlimited)")
+            })?;
             config.job_store_size = match size {
                 None => JobStoreSize::QuarterOfDisk,
                 Some(0) => JobStoreSize::Unbounded,
@@ -236,6 +155,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_store_cache",
+        secrecy: Secrecy::Public,
         unit: "bytes, from 65536 to 2147483647",
         default: "8388608",
         help: "The memory in which a file of the job store is cached for writing; for reading it takes a \
@@ -250,6 +170,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "heartbeat_interval",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "15",
         help: "How often minions send a heartbeat, 0.1 or more. Minions take the value from their master.",
@@ -260,6 +181,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "job_ttl",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "60",
         help: "How long after its publication a minion may begin a job.",
@@ -270,6 +192,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "batch_safe_limit",
+        secrecy: Secrecy::Public,
         unit: "minions, 0 for never",
         default: "0",
         help: "A job that matches at least this many minions is carried out in batches, even if nobody asked for \
@@ -282,6 +205,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "batch_safe_size",
+        secrecy: Secrecy::Public,
         unit: "minions, 1 or more",
         default: "8",
         help: "How many minions such a job is offered to at once.",
@@ -295,17 +219,19 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::ssl(),
     OptionDoc {
         name: "max_minions",
+        secrecy: Secrecy::Public,
         unit: "minions",
         default: "0",
         help: "The largest number of connected minions; 0 for no limit.",
         read: |config, given| {
             config.max_minions =
-                given.whole(0..=i64::MAX, "a number of minions, 0 for no bound")?;
+                given.whole(0..=i64::MAX, "a number of minions (0 means unlimited)")?;
             Ok(())
         },
     },
     OptionDoc {
         name: "max_pending_keys",
+        secrecy: Secrecy::Public,
         unit: "keys, 1 or more",
         default: "10000",
         help: "The largest number of pending keys, and that of denied keys. When there are so many of a kind, the address that has most \
@@ -318,29 +244,38 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "minion_event_rate",
-        unit: "events a second, 0 for no bound",
+        secrecy: Secrecy::Public,
+        unit: "a number of events a second (0 means unlimited)",
         default: "100",
         help: "What one minion may fire in a second; ten seconds of it may come at once. A minion that fires \
                more is asked to wait, and drops what its own queue does not hold.",
         read: |config, given| {
-            let rate: u64 = given.whole(0..=i64::MAX, "events a second, 0 for no bound")?;
+            let rate: u64 = given.whole(
+                0..=i64::MAX,
+                "a number of events a second (0 means unlimited)",
+            )?;
             config.minion_event_rate = (rate > 0).then_some(rate);
             Ok(())
         },
     },
     OptionDoc {
         name: "minion_event_bytes",
-        unit: "bytes a second, 0 for no bound",
+        secrecy: Secrecy::Public,
+        unit: "a number of bytes a second (0 means unlimited)",
         default: "8388608",
         help: "The same for the data of events.",
         read: |config, given| {
-            let rate: u64 = given.bytes(0..=i64::MAX, "bytes a second, 0 for no bound")?;
+            let rate: u64 = given.bytes(
+                0..=i64::MAX,
+                "a number of bytes a second (0 means unlimited)",
+            )?;
             config.minion_event_bytes = (rate > 0).then_some(rate);
             Ok(())
         },
     },
     OptionDoc {
         name: "durable_events",
+        secrecy: Secrecy::Public,
         unit: "a glob or a list of them",
         default: "",
         help: "The tags of events that are kept on the disk until they are older than keep_jobs_seconds, so that \
@@ -350,7 +285,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             config.durable_events = given.texts("a glob or a list of them", |text| {
                 match Glob::compile(text) {
                     Ok(_) => Ok(text.to_owned()),
-                    Err(error) => Err(format!("takes globs, and {text:?} is none: {error}")),
+                    Err(error) => Err(format!("takes globs, and {text:?} is not one: {error}")),
                 }
             })?;
             Ok(())
@@ -358,6 +293,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "durable_events_size",
+        secrecy: Secrecy::Public,
         unit: "bytes, 65536 or more",
         default: "67108864",
         help: "The size of all kept events. Beyond it the minion that has most of them loses its oldest, and readers \
@@ -369,6 +305,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "pending_key_days",
+        secrecy: Secrecy::Public,
         unit: "days, 0 to 36500",
         default: "7",
         help: "A pending or denied key is removed when its minion has not presented it for so long, so that the keys \
@@ -381,6 +318,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publish_session",
+        secrecy: Secrecy::Public,
         unit: "seconds, from 60",
         default: "86400",
         help: "How long one group key is used, which seals the jobs for more than 64 minions. Then every connected minion \
@@ -393,6 +331,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "nodegroups",
+        secrecy: Secrecy::Public,
         unit: "a mapping of names to compound expressions",
         default: "{}",
         help: "Names for targets: `-N NAME`, or `N@NAME` in a compound expression. A definition is a compound \
@@ -409,6 +348,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "trusted_grains",
+        secrecy: Secrecy::Public,
         unit: "the name of a grain or a list of them",
         default: "",
         help: "The grains in which the master believes every minion, as in what `minions.d` assigns. A minion \
@@ -425,6 +365,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl",
+        secrecy: Secrecy::Public,
         unit: "a mapping of users to lists of rules",
         default: "{}",
         help: "What users of this machine may do who cannot read the root key, over a socket that is served only when \
@@ -439,6 +380,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl_blacklist",
+        secrecy: Secrecy::Public,
         unit: "a mapping with lists of users and modules",
         default: "{}",
         help: "Patterns of `users` that `publisher_acl` does not let in, and of `modules`, which are functions that it \
@@ -450,6 +392,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "operators",
+        secrecy: Secrecy::Public,
         unit: "a mapping of operators to lists of rules",
         default: "",
         help: "What the owners of keys in `pki_dir/operators` may do, as rules of `publisher_acl`; no command of Saline \
@@ -462,6 +405,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "audit_file",
+        secrecy: Secrecy::Public,
         unit: "path",
         default: "",
         help: "The file that has a line (JSON) for every order and every decision about a key: who, what, allowed or \
@@ -474,6 +418,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "audit_max_bytes",
+        secrecy: Secrecy::Public,
         unit: "bytes, 65536 or more",
         default: "104857600",
         help: "The size at which a new audit file is begun.",

@@ -11,7 +11,8 @@ use super::common;
 use crate::minion_id;
 use crate::role::Role;
 use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, Secrecy,
+    TransportOptions,
 };
 use saline_data::yaml::Content;
 
@@ -98,6 +99,7 @@ impl Role for MinionConfig {
 const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     OptionDoc {
         name: "master_port",
+        secrecy: Secrecy::Public,
         unit: "port",
         default: "4506",
         help: "The master's port for requests, if `master` contains no port. In a transport's section: the port \
@@ -112,6 +114,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "master",
+        secrecy: Secrecy::Public,
         unit: "host, host:port, or a list of them",
         default: "salt",
         help: "The addresses of the master, tried in this order.",
@@ -130,6 +133,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "id",
+        secrecy: Secrecy::Public,
         unit: "1 to 255 of A-Z a-z 0-9 . _ -",
         default: "",
         help: "The minion's id. Not set: the one in the file `minion_id` beside this file; if there is none, \
@@ -150,6 +154,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     ),
     OptionDoc {
         name: "master_finger",
+        secrecy: Secrecy::Public,
         unit: "fingerprint",
         default: "",
         help: "The master's fingerprint, as `saline-key -F master` prints it on the master; \
@@ -171,6 +176,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "acceptance_wait_time",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "10",
         help: "How often a minion asks again whether its key was accepted, if the master has no room to \
@@ -182,6 +188,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "acceptance_wait_time_max",
+        secrecy: Secrecy::Public,
         unit: "seconds",
         default: "0",
         help: "The largest interval of such questions: the interval doubles each time up to \
@@ -193,6 +200,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "recon_default",
+        secrecy: Secrecy::Public,
         unit: "milliseconds",
         default: "200",
         help: "The first delay before the minion reconnects.",
@@ -203,6 +211,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "recon_max",
+        secrecy: Secrecy::Public,
         unit: "milliseconds",
         default: "10000",
         help: "The largest delay before the minion reconnects; at least the first.",
@@ -213,6 +222,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "rekey_interval",
+        secrecy: Secrecy::Public,
         unit: "seconds, from 10",
         default: "3600",
         help: "The longest time for which the keys of a session with the master are used. Then the minion makes a new session \
@@ -227,6 +237,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     common::ssl(),
     OptionDoc {
         name: "process_count_max",
+        secrecy: Secrecy::Public,
         unit: "jobs, -1 for the default",
         default: "128",
         help: "The largest number of jobs that run at once; further jobs wait.",
@@ -244,6 +255,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "output_file_size",
+        secrecy: Secrecy::Public,
         unit: "bytes, 0 for no file",
         default: "134217728",
         help: "How much of the output of a command is kept in a file below `cachedir/output` when it is above \
@@ -255,6 +267,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "pass_environment",
+        secrecy: Secrecy::Public,
         unit: "name or list",
         default: "",
         help: "Variables of the minion's environment that commands get, beside those for paths, user, language, \
@@ -273,6 +286,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "spool_sync",
+        secrecy: Secrecy::Public,
         unit: "crash or always",
         default: "crash",
         help: "What the records of begun jobs and of undelivered returns survive: `crash` a \
@@ -290,6 +304,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     },
     OptionDoc {
         name: "grains",
+        secrecy: Secrecy::ByKeys,
         unit: "a mapping",
         default: "{}",
         help: "Additional facts about this machine. Grains of later files are merged.",

@@ -4,6 +4,7 @@
 mod access_rules;
 mod common;
 mod master;
+mod master_role;
 mod minion;
 mod nodegroups;
 mod ssl;

@@ -102,7 +102,7 @@ fn values_of_a_master() {
     assert_snapshot!(error("worker_threads: 0\n"), @r#"DIR/master:1:17: option "worker_threads" takes a number of threads from 1 to 1024, not 0"#);
     assert_snapshot!(error("max_message_size: 100\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647, not 100"#);
     assert_snapshot!(error("max_message_size: 64 MB\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647 (64K, 10M and 10G are sizes too), not the text "64 MB""#);
-    assert_snapshot!(error("max_minions: -1\n"), @r#"DIR/master:1:14: option "max_minions" takes a number of minions, 0 for no bound, not -1"#);
+    assert_snapshot!(error("max_minions: -1\n"), @r#"DIR/master:1:14: option "max_minions" takes a number of minions (0 means unlimited), not -1"#);
     assert_snapshot!(error("max_pending_keys: 0\n"), @r#"DIR/master:1:19: option "max_pending_keys" takes a number of keys, 1 or more, not 0"#);
     assert_snapshot!(error("log_level: loud\n"), @r#"DIR/master:1:12: option "log_level" takes a level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all"#);
     assert_snapshot!(error("log_level: no\n"), @r#"DIR/master:1:12: option "log_level" takes the name of a level (in quotes when it looks like something else), not False"#);

@@ -112,7 +112,7 @@ impl Events {
         self.master_job_events(expired, JobEvent::Expired).await;
     }
 
-    /// Fires `salt/job/<jid>/gone/<id>` for each: the minion, which may still begin or return, is gone.
+    /// Fires `salt/job/<jid>/gone/<id>` for each job and minion: the minion, which may still begin or return, is gone.
     pub async fn jobs_gone(&self, gone: &[(Jid, MinionId)]) {
         self.master_job_events(gone, JobEvent::Gone).await;
     }

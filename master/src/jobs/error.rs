@@ -56,8 +56,7 @@ pub enum StoreError {
     NoRandomness,
     /// The disk is full. No part of the command was kept.
     #[error(
-        "the disk of the store is full: nothing is stored until it has room; remove other files, or set a smaller \
-         job_store_size"
+        "nothing was stored, because the disk of the job store (state_dir) is full; the master goes on by itself when there is room"
     )]
     Full,
     /// Another job has the same jid.

@@ -93,7 +93,7 @@ impl MinionRecord {
         self.expiry_acked_until = until;
     }
 
-    /// Has no time in the record lie after `now`, to which the master's time is set back.
+    /// Sets the times in the record that are after `now` to `now`, since the master's time is set back to it.
     fn set_back(&mut self, now: MasterTime) {
         self.duplicate_seen = self.duplicate_seen.min(now);
         self.expiry_acked_until = self.expiry_acked_until.min(now);
@@ -365,8 +365,8 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
     }
 }
 
-/// Has no time in the records of a store lie after `now`, to which the master's time is set back. Nobody else has the file
-/// open.
+/// Sets the times in the records of a store that are after `now` to `now`, since the master's time is set back to it. Nobody
+/// else has the file open.
 pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError> {
     let mut connection = schema::open_minions(&folder.join(FILE))?;
     let mut records = read(&connection)?;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use saline_channel::Identity;
 use saline_channel::publication::sign_job;
+use saline_data::printable::number_of;
 use saline_data::{Packed, Value, time_span};
 use saline_messages::{
     Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OrderWarning,
@@ -397,12 +398,12 @@ impl PublishOrder {
             _ => format!("{} of them connected", connected.len()),
         };
         tracing::info!(
-            "job {}: {} published {} to {:?} for {} minions, {who}",
+            "job {}: {} published {} to {:?} for {}, {who}",
             job.jid,
             describe_operator(principal, &job.user),
             job.fun,
             job.target.expression,
-            minions.len()
+            number_of(minions.len(), "minion")
         );
         let owner = principal.owner();
         self.events.job_new(job, &owner, &minions).await;

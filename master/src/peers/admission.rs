@@ -288,7 +288,7 @@ impl AdmissionControl {
         Ok(Admission::Rejected)
     }
 
-    /// Decides about a caller, which has the key of a minion. It leaves no trace in the key store, so that
+    /// Decides about a caller, which has the keys of a minion. It leaves no trace in the key store, so that
     /// only the minion itself asks for acceptance.
     ///
     /// # Errors
@@ -299,7 +299,9 @@ impl AdmissionControl {
         };
         let admission = match self.refuse_version(proven) {
             Some(refused) => refused,
-            None if self.keys.is_accepted(&id, proven.identity).await? => Admission::Accepted(()),
+            None if self.keys.is_accepted(&id, proven.identity).await? => {
+                self.accept_vouch(&id, proven)
+            }
             None => Admission::Rejected,
         };
         Ok(AdmissionDecision {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use saline_data::printable::number_of;
 use saline_messages::MinionId;
 use saline_protocol::transport::{Clock, Instant};
 
@@ -36,7 +37,11 @@ impl PresenceReporter {
         if ids.is_empty() {
             return;
         }
-        tracing::info!("{} minions are gone: {}", ids.len(), first_names(ids));
+        tracing::info!(
+            "{} gone: {}",
+            number_of(ids.len(), "minion"),
+            first_names(ids)
+        );
         self.events.presence_change(&[], ids).await;
         let mut gone = Vec::new();
         for id in ids {

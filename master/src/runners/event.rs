@@ -80,7 +80,7 @@ async fn read(
         None => None,
         Some(place) => Some(parse(&place).ok_or_else(|| {
             Failure::Invocation(format!(
-                "event.read: after={place:?} is no place: give what an earlier call returned as next"
+                "event.read: after={place:?} is not a place: give what an earlier call returned as next"
             ))
         })?),
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_data::printable::number_of;
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
     MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
@@ -304,8 +305,8 @@ impl MinionVerbs {
         let page = page.await?;
         if !page.jobs.is_empty() {
             tracing::info!(
-                "minion {id} asks for {} jobs that it missed",
-                page.jobs.len()
+                "minion {id} asks for {} that it missed",
+                number_of(page.jobs.len(), "job")
             );
         }
         Ok(MinionReply::Jobs(page))

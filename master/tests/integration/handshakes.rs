@@ -167,6 +167,17 @@ async fn a_noise_key_that_its_minion_has_replaced_is_refused_also_after_a_restar
     );
     assert!(comes(&deployment, &new).await.is_accepted());
     assert_eq!(comes(&deployment, &old).await, Admission::OldNoiseKey);
+    let of_caller = |credentials: &Credentials| Credentials {
+        role: Role::Caller,
+        ..credentials.clone()
+    };
+    let called = async |credentials: &Credentials| {
+        let credentials = of_caller(credentials);
+        let peer = Peer::come(deployment.network().await, credentials, &trust).await;
+        peer.established.answer
+    };
+    assert_eq!(called(&old).await, Admission::OldNoiseKey);
+    assert!(called(&new).await.is_accepted());
     let deployment = deployment.restart(|_| {}).await;
     assert_eq!(comes(&deployment, &old).await, Admission::OldNoiseKey);
     assert!(comes(&deployment, &new).await.is_accepted());

@@ -34,7 +34,7 @@ pub enum CallError {
     #[error(transparent)]
     Config(transport::Error),
     /// No configured transport reaches the master.
-    #[error("no master answers at {tried}; use --local to do without one")]
+    #[error("no master answers at {tried}; use --local to run without a master")]
     NoMaster {
         /// Each endpoint that was tried, and why it failed.
         tried: String,
@@ -43,7 +43,9 @@ pub enum CallError {
     #[error("{0}")]
     Distrust(String),
     /// The session with the master failed.
-    #[error("no session with the master at {endpoint}: {source}; use --local to do without one")]
+    #[error(
+        "no session with the master at {endpoint}: {source}; use --local to run without a master"
+    )]
     Session {
         /// The master's endpoint.
         endpoint: String,
@@ -56,6 +58,17 @@ pub enum CallError {
          shows the keys that it knows under this id, and `saline-key -a {id}` accepts one that waits; or use --local here"
     )]
     NotAccepted {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The minion.
+        id: MinionId,
+    },
+    /// The master has met a Noise key of the minion that was made after the one here.
+    #[error(
+        "the master at {endpoint} refuses minion {id}: it has met a newer noise.key of it; if the disk here was put back, remove \
+         noise.key from pki_dir and restart saline-minion, which makes another one"
+    )]
+    OldNoiseKey {
         /// The master's endpoint.
         endpoint: String,
         /// The minion.

@@ -65,8 +65,8 @@ impl CallerSession {
             role: Role::Caller,
             id: id.to_string(),
             identity: Arc::new(Identity::load(&config.paths.pki_dir)?),
-            // The running minion has one of its own.
-            noise: NoiseKey::generate()?,
+            // The minion's, so that the master refuses it here too once it was replaced.
+            noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
             versions: ProtocolVersions::OURS,
         };
         let trusted = PinnedMaster::new(config.master_identity(), config.master_finger.clone());
@@ -110,6 +110,10 @@ impl CallerSession {
                 endpoint,
                 versions,
                 software,
+            }),
+            Admission::OldNoiseKey => Err(CallError::OldNoiseKey {
+                endpoint,
+                id: id.clone(),
             }),
             _ => Err(CallError::NotAccepted {
                 endpoint,

@@ -99,8 +99,15 @@ fn is_alive(starter: &str) -> bool {
     let Some((pid, marked)) = starter.split_once(' ') else {
         return false;
     };
+    let is_it = |pid| mark(pid).as_deref() == Some(marked) && !is_zombie(pid);
     pid.parse()
-        .is_ok_and(|pid| pid != std::process::id() && mark(pid).as_deref() == Some(marked))
+        .is_ok_and(|pid| pid != std::process::id() && is_it(pid))
+}
+
+/// Whether a process has ended and its parent has not asked how: in a container without an init that may take long.
+fn is_zombie(pid: u32) -> bool {
+    let stat = stat(pid).unwrap_or_default();
+    stat.first().is_some_and(|state| state == "Z")
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -115,10 +122,17 @@ fn read(path: &Path) -> io::Result<String> {
 /// the time of its start.
 fn mark(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold any bytes; the start time is the 20th field after it.
-    let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    let stat = stat(pid)?;
+    let began = stat.get(19)?;
     Some(format!("{} {began}", boot.trim()))
+}
+
+/// Returns what the kernel says of a process from its state on: the 20th field is the time of its start.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses before these may hold any bytes.
+    let fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some(fields.map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -161,6 +175,29 @@ mod tests {
         assert!(victim.try_wait().unwrap().is_none(), "a link");
         victim.kill().unwrap();
         victim.wait().unwrap();
+    }
+
+    #[test]
+    fn the_command_of_a_starter_that_nobody_has_reaped_is_ended() {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+        let folder = tempfile::tempdir().unwrap();
+        let mut starter = child();
+        let mut command = child();
+        let noted = text(command.id(), starter.id()).unwrap();
+        saline_private_files::create_folder(&folder.path().join(FOLDER)).unwrap();
+        let path = folder.path().join(FOLDER).join(command.id().to_string());
+        saline_private_files::write(&path, noted.as_bytes()).unwrap();
+        starter.kill().unwrap();
+        let pid = Pid::from_child(&starter);
+        waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .unwrap();
+        end_all(folder.path());
+        assert_eq!(command.wait().unwrap().signal(), Some(9));
+        starter.wait().unwrap();
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::Duration;
 use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
 use saline_daemon::{InstanceLock, notice, take_over};
+use saline_data::printable::number_of;
 use saline_exec::{Launcher, Program};
 use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
@@ -411,7 +412,13 @@ impl Minion {
     /// last connection, so that the master need not wait for a sign of it. Takes a few seconds at most.
     async fn drain(&self, last: Option<Connected>) {
         let running = self.host.running.list().len();
-        tracing::info!("stopping, and waiting a few seconds for {running} running jobs");
+        match running {
+            0 => tracing::info!("stopping: no job is running"),
+            running => tracing::info!(
+                "stopping, and waiting a few seconds for {}",
+                number_of(running, "running job")
+            ),
+        }
         self.state.set(ConnectionState::Draining);
         self.jobs.drain().await;
         if let Some(session) = self.session.get() {
@@ -422,7 +429,10 @@ impl Minion {
         }
         let left = self.spool.unacknowledged();
         if left > 0 {
-            tracing::warn!("{left} returns wait in the spool for the next start");
+            tracing::warn!(
+                "{} left in the spool for the next start",
+                number_of(left, "return")
+            );
         }
         self.host.stop.raise();
         self.context.cancel.cancel();
@@ -439,13 +449,13 @@ impl Minion {
     pub fn report(&self) {
         let running = self.host.running.list();
         notice!(
-            "report: minion {}: {}; {} jobs run, {} wait; {} returns are not acknowledged; limit of a \
+            "report: minion {}: {}; {} running, {} waiting; {} unacknowledged; limit of a \
              message: {} bytes",
             self.id,
             self.connection_state(),
-            running.len(),
+            number_of(running.len(), "job"),
             self.jobs.taken().saturating_sub(running.len()),
-            self.spool.unacknowledged(),
+            number_of(self.spool.unacknowledged(), "return"),
             self.host.max_message(),
         );
         notice!("report: transport: {}", self.counters);

@@ -93,7 +93,8 @@ impl Modules {
         job: &JobControl,
     ) -> Outcome {
         let Some(function) = self.0.get(fun) else {
-            return Outcome::not_available(fun);
+            let known: Vec<&str> = self.0.iter().map(|(name, _)| name).collect();
+            return Outcome::not_available(fun, &known);
         };
         let values = HiddenValues::of(&arguments, hidden);
         let run = || {

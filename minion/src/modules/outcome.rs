@@ -1,5 +1,6 @@
 //! The outcome of a function.
 
+use saline_config::nearest;
 use saline_data::Value;
 use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;
@@ -19,6 +20,11 @@ pub struct Outcome {
     pub retcode: i64,
 }
 
+/// Returns the module of a function.
+fn module(fun: &str) -> &str {
+    fun.split_once('.').map_or(fun, |(module, _)| module)
+}
+
 impl Outcome {
     /// Creates an outcome.
     pub fn new(value: impl Into<Value>, retcode: i64) -> Self {
@@ -33,9 +39,23 @@ impl Outcome {
         self.retcode == 0
     }
 
-    /// Returns the outcome of an unknown function.
-    pub fn not_available(fun: &str) -> Self {
-        Self::new(format!("'{fun}' is not available."), RETCODE_NOT_AVAILABLE)
+    /// Returns the outcome of an unknown function. Says which of the `known` functions, in alphabetical order, was
+    /// meant, or which modules there are.
+    pub fn not_available(fun: &str, known: &[&str]) -> Self {
+        let mut modules: Vec<&str> = known.iter().map(|name| module(name)).collect();
+        modules.dedup();
+        let hint = match nearest(fun, known.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None if modules.contains(&module(fun)) => {
+                let module = module(fun);
+                format!("saline '*' -d {module} lists the functions of this module.")
+            }
+            None => format!("this minion has the modules {}.", modules.join(", ")),
+        };
+        Self::new(
+            format!("'{fun}' is not available: {hint}"),
+            RETCODE_NOT_AVAILABLE,
+        )
     }
 
     /// Returns the outcome of a failure of the function `fun` with the documentation `doc`. The words before the

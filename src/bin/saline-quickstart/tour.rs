@@ -45,20 +45,20 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
     }
     if arguments.exit {
         say(
-            "\nThat was Saline. Without --exit the master and the minions stay up, to go on from another terminal.\n",
+            "\nEnd of the tour. Without --exit the master and the minions stay up, to go on from another terminal.\n",
         )?;
     } else {
         say(&format!(
-            "\nThat was Saline. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
-             The logs tell the walk of each job: {}\n\
-             Ctrl-C ends the master and the minions, and removes both folders.\n",
+            "\nEnd of the tour. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
+             The logs show every step of each job: {}\n\
+             Ctrl-C stops everything and deletes the folders.\n",
             fleet.config().display(),
             fleet.logs().display()
         ))?;
         runtime.block_on(tokio::signal::ctrl_c())?;
         say("\n")?;
     }
-    say("Ending ... ")?;
+    say("Stopping ... ")?;
     drop(fleet);
     say("done\n")?;
     Ok(())

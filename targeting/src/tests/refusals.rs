@@ -38,7 +38,7 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ("()", "expected a term after `(`\n  ()\n   ^"),
         (
             "web* and X@y",
-            "`X@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are\n  web* and X@y\n           ^",
+            "`X@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@\n  web* and X@y\n           ^",
         ),
         (
             "web* and E@(a",
@@ -123,7 +123,7 @@ fn a_compound_target_without_its_option_says_which_is_missing() {
         ),
         (
             "me@example.com",
-            "`me@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are\n  me@example.com\n  ^",
+            "`me@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@\n  me@example.com\n  ^",
         ),
     ] {
         assert_eq!(refused(TargetKind::Glob, expression), expected);

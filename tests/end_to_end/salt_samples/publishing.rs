@@ -42,9 +42,8 @@ fn targets() {
         match format {
             "nested" => insta::assert_snapshot!(shown(&fleet, said), @"
             --- stdout
-            No minions matched the target. No command was sent, no jid was assigned.
             --- stderr
-            ERROR: No return received
+            ERROR: No minions match 'nope*'.
             --- exit 2
             "),
             // Prose is not on the standard output, so that it is JSON.
@@ -52,8 +51,7 @@ fn targets() {
             --- stdout
             {}
             --- stderr
-            No minions matched the target. No command was sent, no jid was assigned.
-            ERROR: No return received
+            ERROR: No minions match 'nope*'.
             --- exit 2
             "),
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::net::DialFailures;
 use saline_engine::{ClientRequests, Lifetime};
 use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
@@ -206,15 +207,13 @@ impl ClientTask {
     async fn dial(&mut self) -> Result<Connection> {
         let clock = self.context.clock;
         let until = clock.after(self.context.limits.connect_timeout);
-        let unreachable = || {
-            Error::new(
-                ErrorKind::Unreachable,
-                format!("{}: no answer in time", self.endpoint),
-            )
-        };
+        let late = || Error::new(ErrorKind::Unreachable, "no answer in time");
+        let mut failures = DialFailures::default();
         let found = clock.deadline(until, addresses(&self.endpoint)).await;
-        let found = found.map_err(|_| unreachable())??;
-        let mut last = None;
+        let Ok(found) = found else {
+            return Err(failures.into_error(&self.endpoint));
+        };
+        let found = found?;
         for (index, address) in found.iter().enumerate() {
             let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let tune = |socket: &mut Socket| {
@@ -233,14 +232,15 @@ impl ClientTask {
             match clock.deadline(deadline, greeted).await {
                 Ok(Ok(connection)) => {
                     self.reconnect.connected();
-                    self.place.send_replace(address.place.clone());
+                    self.place.send_replace(address.place.to_string());
                     return Ok(connection);
                 }
-                Ok(Err(error)) => last = Some(error),
-                Err(_) => last = Some(unreachable()),
+                Ok(Err(error)) => failures.add(&address.place, error),
+                Err(_) => failures.add(&address.place, late()),
             }
         }
-        Err(last.unwrap_or_else(unreachable))
+        failures.add_unresolved(&self.endpoint, found.iter().map(|address| &address.place));
+        Err(failures.into_error(&self.endpoint))
     }
 
     /// Carries requests and replies until the connection breaks or the client is shut down.

@@ -32,7 +32,7 @@ pub(crate) struct ZmqAddress {
     /// Whether it needs the option ZMQ_IPV6.
     pub(crate) ipv6: bool,
     /// The same for people to read.
-    pub(crate) place: String,
+    pub(crate) place: Candidate,
 }
 
 /// Returns the addresses of an endpoint. Names are resolved at each call.
@@ -46,7 +46,7 @@ pub(crate) async fn addresses(endpoint: &Endpoint) -> Result<Vec<ZmqAddress>> {
 
 impl ZmqAddress {
     fn of(candidate: Candidate) -> Result<Self> {
-        let place = candidate.to_string();
+        let place = candidate.clone();
         let path = match candidate {
             Candidate::Network { address, .. } => {
                 return Ok(Self {
@@ -103,12 +103,7 @@ impl Connection {
         deadline: Instant,
         tune: impl FnOnce(&mut Socket) -> std::io::Result<()>,
     ) -> Result<Self> {
-        let unreachable = |why: &str| {
-            Error::new(
-                ErrorKind::Unreachable,
-                format!("{}: {why}", address.endpoint),
-            )
-        };
+        let unreachable = |why: &'static str| Error::new(ErrorKind::Unreachable, why);
         let mut socket = Socket::new(shared, kind, &context.limits)?;
         let remaining = deadline.saturating_duration_since(context.clock.now());
         let tuned = || -> std::io::Result<()> {

@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::net::DialFailures;
 use saline_engine::{DeliveryReceiver, DeliverySender, Lifetime, delivery_queue};
 use saline_protocol::transport::{
     Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result, Subscriber,
@@ -163,11 +164,13 @@ impl SubscriptionTask {
     /// Tries every address once.
     async fn dial(&mut self, until: Instant) -> Result<Connection> {
         let clock = self.context.clock;
-        let unreachable = format!("{}: not confirmed in time", self.endpoint);
-        let unreachable = || Error::new(ErrorKind::Unreachable, unreachable.clone());
+        let late = || Error::new(ErrorKind::Unreachable, "not confirmed in time");
+        let mut failures = DialFailures::default();
         let found = clock.deadline(until, addresses(&self.endpoint)).await;
-        let found = found.map_err(|_| unreachable())??;
-        let mut last = None;
+        let Ok(found) = found else {
+            return Err(failures.into_error(&self.endpoint));
+        };
+        let found = found?;
         for (index, address) in found.iter().enumerate() {
             let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let queue = i32::try_from(self.context.limits.subscriber_queue_messages);
@@ -191,11 +194,12 @@ impl SubscriptionTask {
                     self.reconnect.connected();
                     return Ok(connection);
                 }
-                Ok(Err(error)) => last = Some(error),
-                Err(_) => last = Some(unreachable()),
+                Ok(Err(error)) => failures.add(&address.place, error),
+                Err(_) => failures.add(&address.place, late()),
             }
         }
-        Err(last.unwrap_or_else(unreachable))
+        failures.add_unresolved(&self.endpoint, found.iter().map(|address| &address.place));
+        Err(failures.into_error(&self.endpoint))
     }
 
     /// Subscribes on a fresh connection and waits until the publisher has confirmed every filter.

@@ -44,7 +44,7 @@ impl KeyCommand<'_> {
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
                 screen.note(format!(
-                    "ERROR: nobody confirmed, so no key was {done}: answer at a terminal, or give -y"
+                    "ERROR: not confirmed, so no key was {done}: run this at a terminal, or add -y"
                 ));
                 return Ok(exit::FAILED);
             }
@@ -61,7 +61,7 @@ impl KeyCommand<'_> {
                 action,
                 keys: portion.iter().copied().cloned().collect(),
             };
-            match self.store.ask(request).await {
+            match self.store.ask(screen, request).await {
                 Ok(reply) => changed_keys.extend(reply.keys),
                 Err(why) => {
                     failure = Some(why);
@@ -121,7 +121,7 @@ impl KeyCommand<'_> {
             .into_iter()
             .filter(|state| keys.iter().any(|key| key.state == *state))
             .collect();
-        let last_seen = LastSeenOfKeys::read(self.store, keys).await;
+        let last_seen = LastSeenOfKeys::read(screen, self.store, keys).await;
         let describe = |key: &KeyEntry| Description {
             detail: fingerprint(key),
             remark: last_seen.of(key),

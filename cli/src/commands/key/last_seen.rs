@@ -6,6 +6,7 @@ use saline_data::printable::escape_line;
 use saline_messages::{KeyEntry, KeyState, LastSeen, MinionId};
 
 use crate::commands::keystore::KeyStore;
+use crate::screen::Screen;
 
 /// Where and when the minions behind some keys were seen last.
 #[derive(Debug, Default)]
@@ -16,12 +17,16 @@ pub(super) struct LastSeenOfKeys {
 
 impl LastSeenOfKeys {
     /// Asks the master about these keys.
-    pub(super) async fn read(store: &KeyStore<'_>, keys: &[&KeyEntry]) -> Self {
+    pub(super) async fn read(
+        screen: &mut Screen<'_>,
+        store: &KeyStore<'_>,
+        keys: &[&KeyEntry],
+    ) -> Self {
         let mut minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
         minions.sort();
         minions.dedup();
         Self {
-            known: store.last_seen(&minions).await,
+            known: store.last_seen(screen, &minions).await,
         }
     }
 

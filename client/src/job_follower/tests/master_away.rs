@@ -14,7 +14,8 @@ async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_
     table.push(Delivery::Disconnected);
     assert_eq!(told(&mut run).await, [""; 0]);
     pass(2).await;
-    assert_eq!(told(&mut run).await, ["master away, 28s"]);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    assert_eq!(table.away().await, Some(Duration::from_secs(28)));
     pass(23).await;
     assert_eq!(told(&mut run).await, [""; 0]);
     // The master is new: no minion has a session yet.
@@ -36,7 +37,8 @@ async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
     table.push(Delivery::Disconnected);
     told(&mut run).await;
     pass(2).await;
-    assert_eq!(told(&mut run).await, ["master away, 28s"]);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    assert_eq!(table.away().await, Some(Duration::from_secs(28)));
     pass(28).await;
     let error = told(&mut run).await;
     assert_eq!(error.len(), 1);
@@ -44,9 +46,14 @@ async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
         error[0].contains("table://here has been gone for 30 s"),
         "{error:?}"
     );
+    told(&mut run).await;
+    pass(2).await;
+    let again = Some(Duration::from_secs(28));
+    assert_eq!(table.away().await, again, "the next call waits as long");
     table.push(Delivery::Connected);
     table.store("a", false);
     assert_eq!(told(&mut run).await, ["a", "end"]);
+    assert_eq!(table.away().await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,4 +82,6 @@ async fn a_master_that_is_restarted_is_not_reported_as_away() {
     table.push(Delivery::Connected);
     table.store("a", false);
     assert_eq!(told(&mut run).await, ["a", "end"]);
+    pass(5).await;
+    assert_eq!(table.away().await, None);
 }

@@ -14,6 +14,7 @@ use saline_messages::{EventOrigin, MinionId, ReturnsPage, StatesPage, StoredRetu
 use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;
+use crate::master_absence::MasterAbsence;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -22,6 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 struct Table {
     state: Mutex<State>,
     sessions: AtomicU64,
+    absence: MasterAbsence,
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +115,10 @@ impl Master for Table {
         Ok(Box::new(Bus(receiver)))
     }
 
+    fn absence(&self) -> &MasterAbsence {
+        &self.absence
+    }
+
     fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
     }
@@ -189,6 +195,12 @@ impl Table {
         self.lock().bus.as_ref().unwrap().push(delivery);
     }
 
+    /// Returns how much longer the master is waited for, if it is told now that it is away.
+    async fn away(&self) -> Option<Duration> {
+        let told = self.absence.told(Clock);
+        Clock.deadline(Clock.now(), told).await.ok()
+    }
+
     fn asked(&self) -> usize {
         self.lock().asked
     }
@@ -225,9 +237,6 @@ async fn told(run: &mut JobFollower) -> Vec<String> {
             Ok(Some(Progress::Busy(minions))) => {
                 let minions: Vec<_> = minions.iter().map(MinionId::as_str).collect();
                 told.push(format!("{} busy", minions.join(", ")));
-            }
-            Ok(Some(Progress::MasterAway { within })) => {
-                told.push(format!("master away, {within:?}"));
             }
             Ok(None) => {
                 told.push("end".to_owned());

@@ -114,7 +114,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Removes what says that minions run jobs which have returned: a crash came between the return and the removal.
+/// Deletes the state "running" of minions that have returned: a crash between the return and the deletion leaves both.
 pub(crate) fn settle(connection: &Connection) -> Result<(), StoreError> {
     let returned = "DELETE FROM state_changes WHERE state = 3 AND EXISTS
          (SELECT 1 FROM returns WHERE returns.jid = state_changes.jid AND returns.minion = state_changes.minion)";

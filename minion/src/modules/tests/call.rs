@@ -142,8 +142,24 @@ fn what_is_not_there_says_so() {
     let bench = Bench::new();
     for fun in ["nosuch.func", "test.nosuch", "test", "", "test.ping.x"] {
         let outcome = bench.texts(fun, &[]);
-        assert_eq!(text(&outcome), format!("'{fun}' is not available."));
+        let said = format!("'{fun}' is not available: ");
+        assert!(text(&outcome).starts_with(&said), "{outcome:?}");
         assert_eq!((outcome.retcode, outcome.success()), (254, false));
+    }
+    for (fun, hint) in [
+        ("test.pnig", "did you mean test.ping?"),
+        (
+            "test.nosuch",
+            "saline '*' -d test lists the functions of this module.",
+        ),
+        (
+            "pkg.install",
+            "this minion has the modules cmd, event, grains, ",
+        ),
+    ] {
+        let outcome = bench.texts(fun, &[]);
+        let said = format!("'{fun}' is not available: {hint}");
+        assert!(text(&outcome).starts_with(&said), "{outcome:?}");
     }
 }
 

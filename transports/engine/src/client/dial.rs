@@ -5,7 +5,7 @@ use std::io;
 
 use saline_protocol::transport::{Context, Endpoint, Error, ErrorKind, Instant, Result};
 
-use crate::net::Candidate;
+use crate::net::{Candidate, DialFailures};
 use crate::pipe::{Dialer, Pipe};
 use crate::wire::{Bounds, Frame, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
 
@@ -36,29 +36,31 @@ pub(super) async fn dial<D: Dialer>(
     until: Instant,
 ) -> Result<Connection<D::Pipe>> {
     let clock = context.clock;
-    let late = || unreachable(endpoint, "no answer in time");
+    let mut failures = DialFailures::default();
     let found = clock.deadline(until, dialer.candidates(endpoint)).await;
-    let found = found.map_err(|_| late())??;
-    let mut last = None;
+    let Ok(found) = found else {
+        return Err(failures.into_error(endpoint));
+    };
+    let found = found?;
     for (index, candidate) in found.iter().enumerate() {
         // One that does not answer leaves time for those behind it.
         let left = u32::try_from(found.len() - index).unwrap_or(u32::MAX);
         let now = clock.now();
         let share = now + until.saturating_duration_since(now) / left;
-        let connecting = connect(dialer, candidate, endpoint, context);
+        let connecting = connect(dialer, candidate, context);
         match clock.deadline(share, connecting).await {
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) => last = Some(error),
-            Err(_) => last = Some(late()),
+            Ok(Err(error)) => failures.add(candidate, error),
+            Err(_) => failures.add(candidate, unreachable("no answer in time")),
         }
     }
-    Err(last.unwrap_or_else(late))
+    failures.add_unresolved(endpoint, &found);
+    Err(failures.into_error(endpoint))
 }
 
 async fn connect<D: Dialer>(
     dialer: &D,
     candidate: &Candidate,
-    endpoint: &Endpoint,
     context: &Context,
 ) -> Result<Connection<D::Pipe>> {
     let pipe = dialer
@@ -66,10 +68,10 @@ async fn connect<D: Dialer>(
         .await
         .map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => {
-                Error::new(ErrorKind::Config, format!("{endpoint}: {error}")).with_source(error)
+                Error::new(ErrorKind::Config, error.to_string()).with_source(error)
             }
-            io::ErrorKind::InvalidData => unreachable(endpoint, &error).with_source(error),
-            _ => unreachable(endpoint, format!("cannot connect: {error}")).with_source(error),
+            io::ErrorKind::InvalidData => unreachable(&error).with_source(error),
+            _ => unreachable(format!("cannot connect: {error}")).with_source(error),
         })?;
     let until = context.clock.after(context.limits.handshake_timeout);
     let greeting = greet(pipe, candidate, context);
@@ -77,14 +79,14 @@ async fn connect<D: Dialer>(
     match greeted {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(Failed::Broken(error))) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(unreachable(endpoint, &error).with_source(error))
+            Err(unreachable(&error).with_source(error))
         }
         Ok(Err(Failed::Broken(error))) => {
-            Err(unreachable(endpoint, foreign("the connection broke")).with_source(error))
+            Err(unreachable(foreign("the connection broke")).with_source(error))
         }
-        Ok(Err(Failed::Foreign(why))) => Err(unreachable(endpoint, foreign(&why))),
-        Ok(Err(Failed::Refused(why))) => Err(unreachable(endpoint, why)),
-        Err(_) => Err(unreachable(endpoint, "nobody answers the greeting")),
+        Ok(Err(Failed::Foreign(why))) => Err(unreachable(foreign(&why))),
+        Ok(Err(Failed::Refused(why))) => Err(unreachable(why)),
+        Err(_) => Err(unreachable("nobody answers the greeting")),
     }
 }
 
@@ -166,6 +168,6 @@ async fn greet<P: Pipe>(
     }
 }
 
-fn unreachable(endpoint: &Endpoint, why: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Unreachable, format!("{endpoint}: {why}"))
+fn unreachable(why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unreachable, why.to_string())
 }

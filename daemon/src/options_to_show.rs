@@ -1,11 +1,13 @@
-//! Fills in the defaults of options that depend on the build or the machine.
+//! Options as they are shown: with the defaults that depend on the build or the machine, and without what transports
+//! declare secret.
 
+use saline_config::Secrecy;
 use saline_data::Value;
 use saline_protocol::transport::Registry;
 
 /// Puts the values that are in force in the place of those that are not set: the default transports of `registry`, and one
-/// thread for each core.
-pub fn resolve_defaults(options: Value, registry: &Registry) -> Value {
+/// thread for each core. Hides the values that a transport of `registry` declares secret.
+pub fn options_to_show(options: Value, registry: &Registry) -> Value {
     let Value::Map(entries) = options else {
         return options;
     };
@@ -22,11 +24,26 @@ pub fn resolve_defaults(options: Value, registry: &Registry) -> Value {
     let entries = entries.into_iter().map(|(name, value)| {
         let value = match value {
             Value::Null => resolved(&name).unwrap_or(Value::Null),
-            given => given,
+            given => without_secrets(&name, given, registry),
         };
         (name, value)
     });
     Value::Map(entries.collect())
+}
+
+/// Returns the section of a transport without what the transport declares secret, and every other option as it is.
+fn without_secrets(name: &str, value: Value, registry: &Registry) -> Value {
+    let (Value::Map(entries), Ok(transport)) = (&value, registry.get(name)) else {
+        return value;
+    };
+    let shown = entries.iter().cloned().map(|(name, value)| {
+        let spec = transport.options().iter().find(|spec| spec.name == name);
+        match spec.is_some_and(|spec| spec.secret) {
+            true => (name, Secrecy::Secret.shown(value)),
+            false => (name, value),
+        }
+    });
+    Value::Map(shown.collect())
 }
 
 #[cfg(test)]
@@ -42,12 +59,12 @@ mod tests {
             ("worker_threads", Value::Null),
             ("log_file", Value::Null),
         ]);
-        let resolved = resolve_defaults(options, &registry);
+        let resolved = options_to_show(options, &registry);
         assert_eq!(resolved.get("transport"), Some(&"quic".into()));
         assert_eq!(resolved.get("ipc_transport"), Some(&Value::Null));
         assert_eq!(resolved.get("log_file"), Some(&Value::Null));
         let threads = resolved.get("worker_threads").and_then(Value::as_i64);
         assert!(threads.is_some_and(|threads| threads > 0), "{threads:?}");
-        assert_eq!(resolve_defaults(Value::Null, &registry), Value::Null);
+        assert_eq!(options_to_show(Value::Null, &registry), Value::Null);
     }
 }

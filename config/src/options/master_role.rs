@@ -1,0 +1,98 @@
+//! How the configuration of a master is loaded, and which of its options a running master takes over.
+
+use std::path::Path;
+
+use super::master;
+use crate::role::Role;
+use crate::{
+    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+};
+
+impl MasterConfig {
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/master`, then `folder/master.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        crate::load::load(folder, schemes)
+    }
+}
+
+impl Role for MasterConfig {
+    const FILE: &'static str = "master";
+    const DEFAULT_INCLUDE: &'static str = "master.d/*.conf";
+    const OPTIONS: &'static [OptionDoc<Self>] = master::OPTIONS;
+    const OTHER: &'static str = "minion";
+    const RELOADED: &'static [&'static str] = &[
+        "audit_max_bytes",
+        "auto_accept",
+        "batch_safe_limit",
+        "batch_safe_size",
+        "default_include",
+        "durable_events",
+        "include",
+        "job_ttl",
+        "keep_jobs_seconds",
+        "log_file",
+        "log_fmt_console",
+        "log_fmt_logfile",
+        "log_level",
+        "log_level_logfile",
+        "max_minions",
+        "max_pending_keys",
+        "minion_event_bytes",
+        "minion_event_rate",
+        "nodegroups",
+        "open_mode",
+        "operators",
+        "pending_key_days",
+        "publish_session",
+        "publisher_acl",
+        "publisher_acl_blacklist",
+        "timeout",
+        "trusted_grains",
+    ];
+    const RELOADS_TRANSPORTS: bool = false;
+    const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
+
+    fn is_of_other_role(name: &str) -> bool {
+        MinionConfig::OPTIONS
+            .iter()
+            .any(|option| option.name == name)
+    }
+    fn place_own_paths(&mut self, root: &std::path::Path) {
+        let file = self.audit_file.take();
+        self.audit_file = file.map(|path| crate::paths::place(root, &path));
+    }
+    fn paths(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+    fn logging(&mut self) -> &mut Logging {
+        &mut self.logging
+    }
+    fn transport(&mut self) -> &mut Vec<String> {
+        &mut self.transport
+    }
+    fn max_message_size(&mut self) -> &mut usize {
+        &mut self.max_message_size
+    }
+    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
+        &mut self.tls
+    }
+    fn transport_options(&mut self) -> &mut TransportOptions {
+        &mut self.transport_options
+    }
+    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16) {
+        let ports = self.transport_ports.entry(scheme.to_owned()).or_default();
+        match name {
+            "publish_port" => ports.publications = Some(port),
+            _ => ports.requests = Some(port),
+        }
+    }
+}

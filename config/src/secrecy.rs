@@ -1,0 +1,244 @@
+//! What is not shown of a configuration, and files with secrets that every user can read.
+
+use std::os::unix::fs::PermissionsExt;
+
+use saline_data::Value;
+
+use crate::files::Setting;
+
+/// Shown instead of a secret value.
+const HIDDEN: &str = "** hidden **";
+
+/// The parts of an operator's own keys that say that their values are secret.
+const SECRET_KEYS: [&str; 4] = ["password", "passwd", "secret", "token"];
+
+/// The mode bit that lets every user read a file.
+const ALL_READ: u32 = 0o004;
+
+/// Whether the value of an option is shown, by `--config-dump`, `config.get` and errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrecy {
+    /// The value is shown.
+    Public,
+    /// The value is a secret: a password, a token, or an address that contains one. The path of a key is none.
+    Secret,
+    /// The value is a mapping whose keys are the operator's own: the values of keys that speak of passwords, secrets or
+    /// tokens are secret.
+    ByKeys,
+}
+
+impl Secrecy {
+    /// Returns the value without what is secret in it. A value that is not set stays.
+    pub fn shown(self, value: Value) -> Value {
+        match self {
+            Self::Public => value,
+            Self::Secret if value == Value::Null => value,
+            Self::Secret => HIDDEN.into(),
+            Self::ByKeys => match value {
+                Value::Map(entries) => {
+                    let shown = |(key, value): (String, Value)| {
+                        let value = of_key(&key).shown(value);
+                        (key, value)
+                    };
+                    Value::Map(entries.into_iter().map(shown).collect())
+                }
+                Value::List(values) => {
+                    Value::List(values.into_iter().map(|one| self.shown(one)).collect())
+                }
+                other => other,
+            },
+        }
+    }
+
+    /// Whether a part of the value is not shown.
+    fn hides(self, value: &Value) -> bool {
+        self != Self::Public && self.shown(value.clone()) != *value
+    }
+}
+
+/// Returns the secrecy of what stands under an operator's own key.
+fn of_key(key: &str) -> Secrecy {
+    let key = key.to_ascii_lowercase();
+    match SECRET_KEYS.iter().any(|part| key.contains(part)) {
+        true => Secrecy::Secret,
+        false => Secrecy::ByKeys,
+    }
+}
+
+/// Returns a warning for each file with a secret that every user of the machine can read. `secrecy_of` knows the options.
+pub(crate) fn readable_secrets(
+    settings: &[Setting],
+    secrecy_of: impl Fn(&str) -> Secrecy,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for setting in settings {
+        let name = &setting.key.name;
+        if !secrecy_of(name).hides(&Value::from(setting.node.clone())) {
+            continue;
+        }
+        // A file that has gone since it was read is read by nobody.
+        let Ok(found) = std::fs::metadata(&setting.file) else {
+            continue;
+        };
+        let mode = found.permissions().mode() & 0o7777;
+        if mode & ALL_READ != 0 {
+            warnings.push(format!(
+                "every user can read {} (mode {mode:o}), which has a secret in {name:?}: chmod o-r it",
+                setting.file.display()
+            ));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::path::Path;
+
+    use saline_protocol::transport::Tls;
+
+    use super::*;
+    use crate::role::Role;
+    use crate::{Loaded, Logging, MinionConfig, OptionDoc, Paths, TransportOptions};
+
+    /// A role of which one option is secret.
+    #[derive(Debug, Default)]
+    struct Database {
+        address: String,
+        /// What every role has.
+        common: MinionConfig,
+    }
+
+    const OPTIONS: &[OptionDoc<Database>] = &[
+        OptionDoc {
+            name: "address",
+            secrecy: Secrecy::Secret,
+            unit: "an address with a password",
+            default: "",
+            help: "The address of the database.",
+            read: |config, given| {
+                config.address = given.text("an address with a password")?.to_owned();
+                Ok(())
+            },
+        },
+        OptionDoc {
+            name: "tokens_path",
+            secrecy: Secrecy::Public,
+            unit: "path",
+            default: "",
+            help: "The file of the tokens.",
+            read: |_, _| Ok(()),
+        },
+        OptionDoc {
+            name: "facts",
+            secrecy: Secrecy::ByKeys,
+            unit: "a mapping",
+            default: "{}",
+            help: "Facts.",
+            read: |_, _| Ok(()),
+        },
+    ];
+
+    impl Role for Database {
+        const FILE: &'static str = "database";
+        const DEFAULT_INCLUDE: &'static str = "database.d/*.conf";
+        const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
+        const OTHER: &'static str = "minion";
+        const RELOADED: &'static [&'static str] = &[];
+        const RELOADS_TRANSPORTS: bool = false;
+        const TRANSPORT_PORTS: &'static [&'static str] = &[];
+
+        fn is_of_other_role(_: &str) -> bool {
+            false
+        }
+        fn paths(&mut self) -> &mut Paths {
+            &mut self.common.paths
+        }
+        fn logging(&mut self) -> &mut Logging {
+            &mut self.common.logging
+        }
+        fn transport(&mut self) -> &mut Vec<String> {
+            &mut self.common.transport
+        }
+        fn max_message_size(&mut self) -> &mut usize {
+            &mut self.common.max_message_size
+        }
+        fn tls(&mut self) -> &mut Option<Tls> {
+            &mut self.common.tls
+        }
+        fn transport_options(&mut self) -> &mut TransportOptions {
+            &mut self.common.transport_options
+        }
+        fn set_transport_port(&mut self, _: &str, _: &str, _: u16) {}
+    }
+
+    fn load(folder: &Path, text: &str, mode: u32) -> Result<Loaded<Database>, String> {
+        let file = folder.join("database");
+        write(&file, text).unwrap();
+        set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        crate::load::load(folder, &["tcp"]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_option_is_hidden_by_its_row_in_the_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "address: postgres://saline:hunter2@db/saline\ntokens_path: /etc/tokens\n";
+        let loaded = load(folder.path(), text, 0o600).unwrap();
+        assert!(loaded.config.address.contains("hunter2"));
+        assert_eq!(loaded.options.get("address"), Some(&HIDDEN.into()));
+        let path = loaded.options.get("tokens_path");
+        assert_eq!(path, Some(&"/etc/tokens".into()));
+        assert_eq!(loaded.warnings, [""; 0]);
+
+        let unset = load(folder.path(), "", 0o644).unwrap();
+        assert_eq!(unset.options.get("address"), Some(&Value::Null));
+        assert_eq!(unset.warnings, [""; 0]);
+    }
+
+    #[test]
+    fn keys_of_the_operators_own_are_hidden_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "facts: {rack: 7, db: [{API_Token: t0k}], passwords: {a: b}, secret: }\ntcp: {password: p4ss, backlog: 9}\n";
+        let loaded = load(folder.path(), text, 0o600).unwrap();
+        let shown = format!("{:?}", loaded.options);
+        for hidden in ["t0k", "p4ss", "\"a\""] {
+            assert!(!shown.contains(hidden), "{shown}");
+        }
+        let facts = loaded.options.get("facts").unwrap();
+        assert_eq!(facts.get("rack"), Some(&Value::Int(7)));
+        assert_eq!(facts.get("passwords"), Some(&HIDDEN.into()));
+        assert_eq!(facts.get("secret"), Some(&Value::Null));
+        let tcp = loaded.options.get("tcp").unwrap();
+        assert_eq!(tcp.get("backlog"), Some(&Value::Int(9)));
+        assert_eq!(tcp.get("password"), Some(&HIDDEN.into()));
+    }
+
+    #[test]
+    fn a_file_with_a_secret_that_every_user_can_read_is_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let warned = |text: &str, mode| {
+            let warnings = load(folder.path(), text, mode).unwrap().warnings;
+            warnings
+                .join("\n")
+                .replace(folder.path().to_str().unwrap(), "")
+        };
+        assert_eq!(warned("address: hunter2\n", 0o640), "");
+        assert_eq!(warned("facts: {rack: 7}\n", 0o644), "");
+        assert_eq!(
+            warned("address: hunter2\n", 0o644),
+            "every user can read /database (mode 644), which has a secret in \"address\": chmod o-r it"
+        );
+        let section = warned("tcp: {password: hunter2}\n", 0o604);
+        assert!(section.contains("secret in \"tcp\""), "{section}");
+    }
+
+    #[test]
+    fn an_error_does_not_show_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = load(folder.path(), "address: [hunter2]\n", 0o600).unwrap_err();
+        assert!(error.ends_with(
+            "database:1:10: option \"address\" takes an address with a password, not the value here"
+        ), "{error}");
+    }
+}
