@@ -21,6 +21,19 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// `--pid-file`: over the file's.
     pub pid_file: Option<PathBuf>,
+    /// What is to be done.
+    pub task: Task,
+}
+
+/// What a daemon's program is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Run the daemon.
+    Run,
+    /// `--check`: check the configuration.
+    Check,
+    /// `--health`: ask the running daemon.
+    Health,
 }
 
 impl Arguments {
@@ -71,6 +84,21 @@ pub fn parse(
                 .value_parser(value_parser!(PathBuf))
                 .help("Where to write the process id"),
         )
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("health")
+                .help("Check the configuration, the keys and the folders, change nothing, and exit: 0 if a daemon can start \
+                       with them, 1 with a line that says what is wrong"),
+        )
+        .arg(
+            Arg::new("health")
+                .long("health")
+                .action(ArgAction::SetTrue)
+                .help("Ask the running daemon how it is, print that as JSON, and exit: 0 if it is well, 1 if it names a \
+                       problem, 2 if none answers"),
+        )
         // Init scripts of Salt give it.
         .arg(
             Arg::new("daemon")
@@ -113,6 +141,11 @@ pub fn parse(
                 .unwrap_or_else(|| PathBuf::from("/etc/saline")),
             log_level: matches.get_one::<LogLevel>("log-level").copied(),
             pid_file: matches.get_one::<PathBuf>("pid-file").cloned(),
+            task: match (matches.get_flag("check"), matches.get_flag("health")) {
+                (true, _) => Task::Check,
+                (_, true) => Task::Health,
+                _ => Task::Run,
+            },
         }),
         Err(error) => {
             // Nothing can be done about a standard output that is closed.
@@ -149,6 +182,10 @@ mod tests {
             parsed(&["x"]).unwrap().config_dir,
             PathBuf::from("/etc/saline")
         );
+        assert_eq!(arguments.task, Task::Run);
+        assert_eq!(parsed(&["x", "--check"]).unwrap().task, Task::Check);
+        assert_eq!(parsed(&["x", "--health"]).unwrap().task, Task::Health);
+        assert!(parsed(&["x", "--check", "--health"]).is_err());
         assert!(parsed(&["x", "--nosuch"]).is_err());
         assert!(parsed(&["x", "-l", "loud"]).is_err());
         assert!(parsed(&["x", "-d"]).is_err());

@@ -4,7 +4,9 @@
 //! handshake that the minion had given up. It reports a second machine under its id when that happens again within
 //! 15 minutes.
 
+mod check;
 mod handover;
+mod health;
 mod id_file;
 mod minion_start_event;
 mod start;
