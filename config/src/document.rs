@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::role::Role;
 use crate::{MasterConfig, MinionConfig, OptionDoc};
 
-const REWRITE: &str = "SALINE_WRITE_DOCS";
+/// The variable that has the tests write the generated files.
+pub(crate) const REWRITE: &str = "SALINE_WRITE_DOCS";
 
 const INTRODUCTION: &str = "\
 # Configuration

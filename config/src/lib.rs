@@ -23,6 +23,8 @@ mod paths;
 mod pattern;
 mod reload;
 mod role;
+#[cfg(test)]
+mod sample;
 pub mod salt_options;
 mod sections;
 mod syntax_hints;
