@@ -23,9 +23,9 @@ mod paths;
 mod pattern;
 mod reload;
 mod role;
+pub mod salt_options;
 #[cfg(test)]
 mod sample;
-pub mod salt_options;
 mod sections;
 mod syntax_hints;
 

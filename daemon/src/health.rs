@@ -4,7 +4,7 @@
 //! takes no orders: whoever connects gets one JSON object, and the connection is closed.
 
 use std::fs::{Permissions, remove_file, set_permissions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,11 @@ impl Health {
     /// Adds a problem: one line that says what an operator has to look at.
     pub fn problem(&mut self, line: impl Into<String>) {
         self.problems.push(line.into());
+    }
+
+    /// Returns the problems.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
     }
 
     /// Returns the answer to whoever asks.
@@ -114,9 +119,7 @@ impl HealthAsker {
     pub async fn answer(mut self, health: Health) {
         let text = health.into_json().to_string();
         let end = Clock.after(WRITE_TIMEOUT);
-        let written = Clock
-            .deadline(end, self.0.write_all(text.as_bytes()))
-            .await;
+        let written = Clock.deadline(end, self.0.write_all(text.as_bytes())).await;
         if !matches!(written, Ok(Ok(()))) {
             tracing::debug!("who asked for the health of this daemon did not read the answer");
         }
@@ -157,7 +160,8 @@ pub fn print_health(program: &str, sock_dir: &Path) -> ExitCode {
     for problem in problems.filter_map(Value::as_str) {
         eprintln!("{program}: {problem}");
     }
-    println!("{answer:#}");
+    // A monitor that wants the exit code alone may have closed the output.
+    let _ = writeln!(io::stdout(), "{answer:#}");
     match answer["healthy"] == Value::Bool(true) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -10,8 +10,8 @@ mod instance_lock;
 mod large_memory;
 pub mod logging;
 mod pid_file;
-mod reload;
 mod process_user;
+mod reload;
 mod resolve_defaults;
 #[cfg(feature = "chaos")]
 pub mod sabotage;

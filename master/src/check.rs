@@ -36,9 +36,7 @@ pub(crate) fn check(
 }
 
 /// Returns what a master has to be told that reads its configuration as root, and cannot read it again as its own user.
-pub(crate) fn unreadable_again(
-    again: Result<Loaded<MasterConfig>, ConfigError>,
-) -> Option<String> {
+pub(crate) fn unreadable_again(again: Result<Loaded<MasterConfig>, ConfigError>) -> Option<String> {
     let error = again.err()?;
     Some(format!(
         "SIGHUP will change nothing, since the master's user cannot read the configuration: {error}"

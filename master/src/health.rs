@@ -12,7 +12,7 @@ use crate::keys::{KeyAccess, KeyStore};
 use crate::sessions::Sessions;
 
 /// How long a part may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The free space in bytes below which the disk of the job store is a problem: twice the room that a large return takes.
 const LOW_SPACE: u64 = 128 * 1024 * 1024;
@@ -28,12 +28,12 @@ pub(crate) struct HealthChecks {
 }
 
 impl HealthChecks {
-    /// Whether tasks get their turns, and the tables that everything goes through are not locked for good. The disk does not
-    /// count: a master whose disk hangs is not helped by a restart.
+    /// Whether a task gets its turn within this time, and the tables that everything goes through are not locked for good. The
+    /// disk does not count: a master whose disk hangs is not helped by a restart.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn is_alive(&self) -> bool {
+    pub(crate) async fn is_alive(&self, within: Duration) -> bool {
         let (sessions, jobs) = (Arc::clone(&self.sessions), Arc::clone(&self.jobs));
         // On another thread of the runtime than the one that asks.
         let turn = self.context.spawn(async move {
@@ -41,7 +41,7 @@ impl HealthChecks {
             jobs.under_way();
         });
         let clock = self.context.clock;
-        let end = clock.after(ANSWER_TIMEOUT);
+        let end = clock.after(within);
         matches!(clock.deadline(end, turn).await, Ok(Ok(_)))
     }
 
@@ -51,7 +51,7 @@ impl HealthChecks {
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn health(&self) -> Health {
         let mut health = Health::of_this_process();
-        if !self.is_alive().await {
+        if !self.is_alive(ANSWER_TIMEOUT).await {
             health.problem("its tasks get no turns: the master has hung, restart it");
             return health;
         }
@@ -88,7 +88,9 @@ impl HealthChecks {
                     ));
                 }
             }
-            None => health.problem("the file system of the job store cannot be asked for its space"),
+            None => {
+                health.problem("the file system of the job store cannot be asked for its space")
+            }
         }
         match keys {
             Some((accepted, pending)) => {
@@ -129,4 +131,44 @@ impl HealthChecks {
 fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::parts::testing::TestMaster;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_master_with_a_table_that_is_locked_for_good_is_not_alive() {
+        let master = TestMaster::start(|_| ()).await;
+        let checks = master.state.health_checks();
+        assert!(checks.is_alive(ANSWER_TIMEOUT).await);
+        let (locked, is_locked) = sync_channel(0);
+        let (end, ended) = sync_channel::<()>(0);
+        let jobs = Arc::clone(&checks.jobs);
+        let holder = std::thread::spawn(move || {
+            let _guard = jobs.lock_for_good();
+            locked.send(()).unwrap();
+            // An error means the end of the test.
+            let _ = ended.recv();
+        });
+        is_locked.recv().unwrap();
+        assert!(!checks.is_alive(Duration::from_millis(200)).await);
+        drop(end);
+        holder.join().unwrap();
+        assert!(checks.is_alive(ANSWER_TIMEOUT).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_closed_store_is_a_problem() {
+        let master = TestMaster::start(|_| ()).await;
+        let checks = master.state.health_checks();
+        assert_eq!(checks.health().await.problems(), [""; 0]);
+        checks.jobs.close().await;
+        let health = checks.health().await;
+        let problem = health.problems().first().cloned().unwrap_or_default();
+        assert!(problem.starts_with("the job store: "), "{problem}");
+    }
 }

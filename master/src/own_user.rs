@@ -27,7 +27,10 @@ pub enum OwnUserError {
         source: BecomeError,
     },
     /// Folders belong to somebody else.
-    #[error("the master runs as {user} (`user`), and these belong to somebody else: chown -R {user}: {}", list(folders))]
+    #[error(
+        "the master runs as {user} (`user`), and these belong to somebody else: chown -R {user}: {}",
+        list(folders)
+    )]
     Foreign {
         /// The name of the user.
         user: String,
@@ -48,7 +51,10 @@ pub enum OwnUserError {
 }
 
 fn list(folders: &[PathBuf]) -> String {
-    let folders: Vec<_> = folders.iter().map(|path| path.display().to_string()).collect();
+    let folders: Vec<_> = folders
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     folders.join(" ")
 }
 
@@ -117,9 +123,8 @@ fn create_missing(config: &MasterConfig, user: &User) {
 /// # Errors
 /// `Foreign` and `Unwritable`.
 fn check_places(config: &MasterConfig, user: &User) -> Result<(), OwnUserError> {
-    let is_foreign = |folder: &&Path| {
-        metadata(folder).is_ok_and(|found| found.uid() != user.uid.as_raw())
-    };
+    let is_foreign =
+        |folder: &&Path| metadata(folder).is_ok_and(|found| found.uid() != user.uid.as_raw());
     let folders = own_folders(&config.paths).into_iter();
     let folders: Vec<PathBuf> = folders.filter(is_foreign).map(Path::to_owned).collect();
     if !folders.is_empty() {
@@ -129,9 +134,8 @@ fn check_places(config: &MasterConfig, user: &User) -> Result<(), OwnUserError> 
         });
     }
     for (option, file) in logs(config) {
-        let unwritable = |path: &Path| {
-            path.exists() && rustix::fs::access(path, Access::WRITE_OK).is_err()
-        };
+        let unwritable =
+            |path: &Path| path.exists() && rustix::fs::access(path, Access::WRITE_OK).is_err();
         let mut places = [Some(&*file), file.parent()].into_iter().flatten();
         if let Some(path) = places.find(|path| unwritable(path)) {
             return Err(OwnUserError::Unwritable {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::logging::Log;
-use saline_daemon::{Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task};
+use saline_daemon::{
+    Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
+};
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 

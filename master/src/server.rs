@@ -16,6 +16,7 @@ use saline_protocol::transport::{
 
 use crate::access_folder;
 use crate::error::MasterError;
+use crate::health::ANSWER_TIMEOUT;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
 use crate::peers::warn_of_unknown;
@@ -245,7 +246,7 @@ impl Master {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn is_alive(&self) -> bool {
-        self.state.health_checks().is_alive().await
+        self.state.health_checks().is_alive(ANSWER_TIMEOUT).await
     }
 
     /// Returns how the master is, for `--health`. Takes nine seconds at most.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::folder::{
-    SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_restrictions, minion_warnings,
+    SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_restrictions,
+    minion_warnings,
 };
 use insta::assert_snapshot;
 use saline_config::{JobStoreSize, LogFormat, LogLevel, MasterConfig, MinionConfig};

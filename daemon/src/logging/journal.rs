@@ -18,7 +18,8 @@ pub(super) fn takes_standard_error() -> bool {
 }
 
 fn is_stream(named: &str, stream: impl AsFd) -> bool {
-    rustix::fs::fstat(stream).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
+    rustix::fs::fstat(stream)
+        .is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
 /// Returns the prefix that tells the journal the priority of a line.
@@ -41,8 +42,14 @@ mod tests {
     fn the_stream_is_known_by_its_device_and_inode() {
         let file = tempfile::tempfile().unwrap();
         let found = file.metadata().unwrap();
-        assert!(is_stream(&format!("{}:{}", found.dev(), found.ino()), &file));
-        assert!(!is_stream(&format!("{}:{}", found.dev(), found.ino() + 1), &file));
+        assert!(is_stream(
+            &format!("{}:{}", found.dev(), found.ino()),
+            &file
+        ));
+        assert!(!is_stream(
+            &format!("{}:{}", found.dev(), found.ino() + 1),
+            &file
+        ));
         assert!(!is_stream("", &file));
     }
 }

@@ -37,4 +37,10 @@ impl JobStore {
             .call(StoreFile::Newest, 0, |_| Ok(()), |_| ())
             .await
     }
+
+    /// Locks the table of open jobs.
+    #[cfg(test)]
+    pub(crate) fn lock_for_good(&self) -> std::sync::MutexGuard<'_, super::OpenJobs> {
+        lock(&self.open)
+    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use saline_config::{ConfigError, Loaded, MinionConfig};
 use saline_daemon::logging::{self, Log};
 use saline_daemon::{
-    Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task, parse, print_health,
+    Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task, parse,
+    print_health,
 };
 use saline_exec::Program;
 use saline_messages::ProtocolVersions;
