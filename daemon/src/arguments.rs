@@ -45,19 +45,17 @@ impl Arguments {
     }
 }
 
-/// Parses `arguments`, of which the first is the program's name.
-///
-/// # Errors
-/// The exit code to end with: 0 after `--help`, `--version` or `--versions-report`, whose text has been printed, and
-/// Salt's 64 for an unknown option, which has been reported on the standard error output.
-pub fn parse(
-    program: &'static str,
-    about: &'static str,
-    registry: &Registry,
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Arguments, ExitCode> {
-    let command = Command::new(program)
+/// The layout of the help.
+const HELP: &str = "Usage: {usage}\n\n{about}\n\n{all-args}\n";
+
+/// The heading of the options that ask something instead of running the daemon.
+const QUESTIONS: &str = "Instead of running";
+
+/// Returns the command line of a daemon, for the parser and for what is written from it.
+pub fn command_line(program: &'static str, about: &'static str) -> Command {
+    Command::new(program)
         .about(about)
+        .help_template(HELP)
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true)
         .arg(
@@ -87,6 +85,7 @@ pub fn parse(
         .arg(
             Arg::new("check")
                 .long("check")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::SetTrue)
                 .conflicts_with("health")
                 .help("Check the configuration, the keys and the folders, change nothing, and exit: 0 if a daemon can start \
@@ -95,6 +94,7 @@ pub fn parse(
         .arg(
             Arg::new("health")
                 .long("health")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::SetTrue)
                 .help("Ask the running daemon how it is, print that as JSON, and exit: 0 if it is well, 1 if it names a \
                        problem, 2 if none answers"),
@@ -111,16 +111,31 @@ pub fn parse(
             Arg::new("versions-report")
                 .short('V')
                 .long("versions-report")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::SetTrue)
                 .help("Print the versions of the program, its protocol, its transports and this system, and exit"),
         )
         .arg(
             Arg::new("version")
                 .long("version")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::Version)
                 .help("Print the version and exit"),
-        );
-    match command.try_get_matches_from(arguments) {
+        )
+}
+
+/// Parses `arguments`, of which the first is the program's name.
+///
+/// # Errors
+/// The exit code to end with: 0 after `--help`, `--version` or `--versions-report`, whose text has been printed, and
+/// Salt's 64 for an unknown option, which has been reported on the standard error output.
+pub fn parse(
+    program: &'static str,
+    about: &'static str,
+    registry: &Registry,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Arguments, ExitCode> {
+    match command_line(program, about).try_get_matches_from(arguments) {
         Ok(matches) if matches.get_flag("daemon") => {
             // As below.
             let _ = writeln!(

@@ -21,7 +21,7 @@ mod state_folder;
 mod supervision;
 mod versions;
 
-pub use arguments::{Arguments, Task, parse};
+pub use arguments::{Arguments, Task, command_line, parse};
 pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
 pub use health::{Health, HealthAsker, print_health};
 pub use instance_lock::{InstanceLock, LockError};

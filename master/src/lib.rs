@@ -59,5 +59,5 @@ mod wire_time;
 
 pub use error::MasterError;
 pub use own_user::OwnUserError;
-pub use run::run;
+pub use run::{command_line, run};
 pub use server::Master;

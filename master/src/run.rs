@@ -19,6 +19,19 @@ use crate::server::{Master, take_locks};
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// What the program does, with examples.
+const ABOUT: &str = "\
+Sends jobs to minions and stores their returns. systemd runs it in the foreground:
+
+  saline-master --check                       whether it can start with this configuration
+  saline-master -l info                       runs it, with every step of every job in its log
+  saline-master --health                      how the running master is";
+
+/// Returns the command line of `saline-master`, for what is written from it.
+pub fn command_line() -> clap::Command {
+    saline_daemon::command_line(PROGRAM, ABOUT)
+}
+
 /// The name of the program.
 const PROGRAM: &str = "saline-master";
 
@@ -33,12 +46,7 @@ const PROGRAM: &str = "saline-master";
 /// }
 /// ```
 pub fn run(registry: Registry) -> ExitCode {
-    let arguments = match saline_daemon::parse(
-        PROGRAM,
-        "Sends jobs to minions and stores their returns",
-        &registry,
-        std::env::args_os(),
-    ) {
+    let arguments = match saline_daemon::parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };

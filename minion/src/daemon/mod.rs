@@ -44,7 +44,7 @@ use crate::session::event_sender::EventSender;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 
-pub use start::{run, run_with};
+pub use start::{command_line, run, run_with};
 pub use start_error::StartError;
 
 use handover::{Authenticated, SessionHandover};

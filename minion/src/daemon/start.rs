@@ -20,6 +20,19 @@ use super::{Minion, take_locks};
 use crate::link::settings::ConnectionSettings;
 use crate::modules::Modules;
 
+/// What the program does, with examples.
+const ABOUT: &str = "\
+Runs the jobs of its Saline master. systemd runs it in the foreground:
+
+  saline-minion --check                       whether it can start with this configuration
+  saline-minion -l info                       runs it, with every step of every job in its log
+  saline-minion --health                      whether it has a session with its master";
+
+/// Returns the command line of `saline-minion`, for what is written from it.
+pub fn command_line() -> clap::Command {
+    saline_daemon::command_line(PROGRAM, ABOUT)
+}
+
 /// The name of the program.
 const PROGRAM: &str = "saline-minion";
 
@@ -40,8 +53,7 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// As [`run`], for an executable that has `saline-exec` in another place, or contains it.
 pub fn run_with(registry: Registry, program: Program) -> ExitCode {
-    let about = "Runs the jobs of its Saline master";
-    let arguments = match parse(PROGRAM, about, &registry, std::env::args_os()) {
+    let arguments = match parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
