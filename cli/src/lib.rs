@@ -19,6 +19,7 @@ mod absence;
 mod arguments;
 mod batch_report;
 mod commands;
+mod completion;
 mod dates;
 mod exit;
 mod glob;
@@ -41,6 +42,7 @@ use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
 
 pub use commands::call::{FunctionCall, FunctionReturn};
+pub use completion::{Program, complete};
 
 /// Returns the parameters of a function by its full name; none of an unknown function.
 pub type ParametersOf = fn(&str) -> &'static [Parameter];

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::role::Role;
 use crate::{MasterConfig, MinionConfig, OptionDoc};
 
-const REWRITE: &str = "SALINE_WRITE_DOCS";
+/// The variable that has the tests write the generated files.
+pub(crate) const REWRITE: &str = "SALINE_WRITE_DOCS";
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -23,8 +24,8 @@ absent leaves every option at its default; an absent folder is an error.
 - What a master takes for true of minions stands beside its configuration, in `minions.d/*.yaml`: see
   *Roles and attributes* in [targeting.md](targeting.md).
 - Options of Salt's that Saline does not have cause one warning in the log, which names them. A daemon
-  does not start with one that restricts what it does, such as `disable_modules` or
-  a `user` that it does not run as. Unknown names, duplicate names in one file, and invalid values are
+  does not start with one that restricts what it does, such as `disable_modules` or, for a
+  minion, a `user` that it does not run as. Unknown names, duplicate names in one file, and invalid values are
   errors with file, line and column, of which one error names the first, and how many more there are.
 - Times are seconds where the table does not say another unit, and may have a fraction (`0.5`) or a unit
   (`90s`, `15m`, `1h`, `2d`). Numbers of bytes may have a unit (`64K`, `10M`, `10G`). Numbers may be

@@ -25,6 +25,8 @@ mod reload;
 mod role;
 pub mod salt_options;
 mod salt_replacements;
+#[cfg(test)]
+mod sample;
 mod secrecy;
 mod sections;
 mod syntax_hints;

@@ -78,10 +78,6 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
                 Ok(options) => loaded.of_transports.extend(options),
                 Err(error) => mistakes.push(ConfigError::at(&*setting.file, error)),
             }
-        } else if C::is_of_other_role(name) {
-            let other = C::OTHER;
-            let message = format!("option {name:?} is one of the {other}, and has no effect here");
-            loaded.warnings.push(at_key(setting, message).to_string());
         } else if restricts(name) && !is_off(&setting.node) {
             let message = format!(
                 "option {name:?} of Salt restricts what the {} does, and Saline does not have it: remove it, or {}",
@@ -91,6 +87,10 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             loaded
                 .unsupported_restrictions
                 .push(at_key(setting, message).to_string());
+        } else if C::is_of_other_role(name) {
+            let other = C::OTHER;
+            let message = format!("option {name:?} is one of the {other}, and has no effect here");
+            loaded.warnings.push(at_key(setting, message).to_string());
         } else if let Some(instead) = replacement_of(name, &setting.node) {
             let message = format!("option {name:?} of Salt has no effect: {instead}");
             loaded.warnings.push(at_key(setting, message).to_string());

@@ -38,6 +38,8 @@ pub struct MasterConfig {
     pub ipc_transport: Option<String>,
     /// `worker_threads`: threads of the runtime; none for one a core.
     pub worker_threads: Option<usize>,
+    /// `user`: the user that a master goes on as when root starts it; none for the user that starts it.
+    pub user: Option<String>,
     /// `auto_accept`: accept every new key.
     pub auto_accept: bool,
     /// `open_mode`: accept every key, also one that differs from the known one. For emergencies.
@@ -132,6 +134,7 @@ impl Default for MasterConfig {
             transport: Vec::new(),
             ipc_transport: None,
             worker_threads: None,
+            user: None,
             auto_accept: false,
             open_mode: false,
             timeout: Duration::from_secs(5),

@@ -21,6 +21,19 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// `--pid-file`: over the file's.
     pub pid_file: Option<PathBuf>,
+    /// What is to be done.
+    pub task: Task,
+}
+
+/// What a daemon's program is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Run the daemon.
+    Run,
+    /// `--check`: check the configuration.
+    Check,
+    /// `--health`: ask the running daemon.
+    Health,
 }
 
 impl Arguments {
@@ -32,19 +45,17 @@ impl Arguments {
     }
 }
 
-/// Parses `arguments`, of which the first is the program's name.
-///
-/// # Errors
-/// The exit code to end with: 0 after `--help`, `--version` or `--versions-report`, whose text has been printed, and
-/// Salt's 64 for an unknown option, which has been reported on the standard error output.
-pub fn parse(
-    program: &'static str,
-    about: &'static str,
-    registry: &Registry,
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Arguments, ExitCode> {
-    let command = Command::new(program)
+/// The layout of the help.
+const HELP: &str = "Usage: {usage}\n\n{about}\n\n{all-args}\n";
+
+/// The heading of the options that ask something instead of running the daemon.
+const QUESTIONS: &str = "Instead of running";
+
+/// Returns the command line of a daemon, for the parser and for what is written from it.
+pub fn command_line(program: &'static str, about: &'static str) -> Command {
+    Command::new(program)
         .about(about)
+        .help_template(HELP)
         .version(env!("CARGO_PKG_VERSION"))
         .disable_version_flag(true)
         .arg(
@@ -71,6 +82,23 @@ pub fn parse(
                 .value_parser(value_parser!(PathBuf))
                 .help("Where to write the process id"),
         )
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .help_heading(QUESTIONS)
+                .action(ArgAction::SetTrue)
+                .conflicts_with("health")
+                .help("Check the configuration, the keys and the folders, change nothing, and exit: 0 if a daemon can start \
+                       with them, 1 with a line that says what is wrong"),
+        )
+        .arg(
+            Arg::new("health")
+                .long("health")
+                .help_heading(QUESTIONS)
+                .action(ArgAction::SetTrue)
+                .help("Ask the running daemon how it is, print that as JSON, and exit: 0 if it is well, 1 if it names a \
+                       problem, 2 if none answers"),
+        )
         // Init scripts of Salt give it.
         .arg(
             Arg::new("daemon")
@@ -83,16 +111,31 @@ pub fn parse(
             Arg::new("versions-report")
                 .short('V')
                 .long("versions-report")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::SetTrue)
                 .help("Print the versions of the program, its protocol, its transports and this system, and exit"),
         )
         .arg(
             Arg::new("version")
                 .long("version")
+                .help_heading(QUESTIONS)
                 .action(ArgAction::Version)
                 .help("Print the version and exit"),
-        );
-    match command.try_get_matches_from(arguments) {
+        )
+}
+
+/// Parses `arguments`, of which the first is the program's name.
+///
+/// # Errors
+/// The exit code to end with: 0 after `--help`, `--version` or `--versions-report`, whose text has been printed, and
+/// Salt's 64 for an unknown option, which has been reported on the standard error output.
+pub fn parse(
+    program: &'static str,
+    about: &'static str,
+    registry: &Registry,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Arguments, ExitCode> {
+    match command_line(program, about).try_get_matches_from(arguments) {
         Ok(matches) if matches.get_flag("daemon") => {
             // As below.
             let _ = writeln!(
@@ -113,6 +156,11 @@ pub fn parse(
                 .unwrap_or_else(|| PathBuf::from("/etc/saline")),
             log_level: matches.get_one::<LogLevel>("log-level").copied(),
             pid_file: matches.get_one::<PathBuf>("pid-file").cloned(),
+            task: match (matches.get_flag("check"), matches.get_flag("health")) {
+                (true, _) => Task::Check,
+                (_, true) => Task::Health,
+                _ => Task::Run,
+            },
         }),
         Err(error) => {
             // Nothing can be done about a standard output that is closed.
@@ -149,6 +197,10 @@ mod tests {
             parsed(&["x"]).unwrap().config_dir,
             PathBuf::from("/etc/saline")
         );
+        assert_eq!(arguments.task, Task::Run);
+        assert_eq!(parsed(&["x", "--check"]).unwrap().task, Task::Check);
+        assert_eq!(parsed(&["x", "--health"]).unwrap().task, Task::Health);
+        assert!(parsed(&["x", "--check", "--health"]).is_err());
         assert!(parsed(&["x", "--nosuch"]).is_err());
         assert!(parsed(&["x", "-l", "loud"]).is_err());
         assert!(parsed(&["x", "-d"]).is_err());

@@ -1,28 +1,37 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
-//! the allocator's settings, the lock that keeps a second instance from running; and two things that every other program uses
+//! the allocator's settings, the lock that keeps a second instance from running, what the service manager and `--health` are
+//! told, switching to the daemon's user; and two things that every other program uses
 //! too: the report of versions, and the defaults of options that depend on the build or the machine.
 
 mod arguments;
 mod descriptors;
+mod health;
 mod instance_lock;
 mod large_memory;
 pub mod logging;
 mod options_to_show;
 mod pid_file;
+mod process_user;
 mod reload;
 #[cfg(feature = "chaos")]
 pub mod sabotage;
+mod service_manager;
 mod signals;
 mod state_folder;
+mod supervision;
 mod versions;
 
-pub use arguments::{Arguments, parse};
+pub use arguments::{Arguments, Task, command_line, parse};
 pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
+pub use health::{Health, HealthAsker, print_health};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use options_to_show::options_to_show;
 pub use pid_file::{PidFile, PidFileError};
+pub use process_user::{BecomeError, become_user};
 pub use reload::{Reloaded, reload};
+pub use service_manager::ServiceManager;
 pub use signals::{Signal, Signals};
 pub use state_folder::{TakeOverError, take_over};
+pub use supervision::{Question, Supervision};
 pub use versions::versions_report;

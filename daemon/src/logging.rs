@@ -1,6 +1,7 @@
 //! The log: its level, its lines and where they go, all of which a running daemon can change.
 
 mod escaped_fields;
+mod journal;
 mod line_queue;
 mod lines;
 
@@ -21,7 +22,7 @@ use tracing_subscriber::reload;
 
 use escaped_fields::EscapedFields;
 use line_queue::{LineQueue, Sink};
-use lines::Lines;
+use lines::{Lines, Reader};
 
 /// The beginning of the targets of [notices](crate::notice).
 const NOTICES: &str = "notice";
@@ -76,7 +77,7 @@ pub struct Log {
 /// When the log file cannot be opened.
 pub fn start(logging: &Logging) -> Result<Log, LoggingError> {
     let (sink, open_to_others) = sink(logging)?;
-    let lines = Lines::new(logging.format().clone(), colours(logging));
+    let lines = Lines::new(logging.format().clone(), reader(logging));
     let shared = lines.clone();
     let notice = Box::new(move |dropped, why: &str| shared.about_drops(dropped, why));
     let (queue, thread) = LineQueue::start(sink, notice).map_err(LoggingError::Thread)?;
@@ -107,7 +108,7 @@ impl Log {
     pub fn reload(&self, logging: &Logging) -> Result<(), LoggingError> {
         let (sink, open_to_others) = sink(logging)?;
         self.queue.replace(sink);
-        self.lines.set(logging.format().clone(), colours(logging));
+        self.lines.set(logging.format().clone(), reader(logging));
         // An error means that the log is not this one.
         let _ = self.level.reload(filter(logging.effective_level()));
         warn_of_folder(&self.warned_of, open_to_others);
@@ -144,8 +145,17 @@ fn filter(level: LogLevel) -> Targets {
     }
 }
 
-fn colours(logging: &Logging) -> bool {
-    logging.file.is_none() && io::stderr().is_terminal() && !colours_are_unwanted()
+/// Returns who reads the lines.
+fn reader(logging: &Logging) -> Reader {
+    if logging.file.is_some() {
+        Reader::Plain
+    } else if io::stderr().is_terminal() && !colours_are_unwanted() {
+        Reader::Terminal
+    } else if journal::takes_standard_error() {
+        Reader::Journal
+    } else {
+        Reader::Plain
+    }
 }
 
 /// Queues each line of the log.
@@ -260,10 +270,11 @@ mod tests {
 
     #[test]
     fn a_notice_is_no_warning_and_is_shown_with_warnings() {
-        let logged = |level, format: LogFormat| {
+        let logged = |level, format: LogFormat, reader| {
             let mut file = tempfile::tempfile().unwrap();
             let written = tracing_subscriber::fmt::layer()
-                .event_format(Lines::new(format, false))
+                .fmt_fields(EscapedFields)
+                .event_format(Lines::new(format, reader))
                 .with_writer(Mutex::new(file.try_clone().unwrap()));
             let log = Registry::default().with(filter(level)).with(written);
             tracing::subscriber::with_default(log, || {
@@ -275,7 +286,7 @@ mod tests {
         };
         let format = |text: &str| text.parse::<LogFormat>().unwrap();
         let plain = "%(levelname)s %(name)s %(message)s";
-        let at = |level| logged(level, format(plain));
+        let at = |level| logged(level, format(plain), Reader::Plain);
         let notice = concat!("INFO ", module_path!(), " is back\n");
         assert_eq!(at(LogLevel::Warning), notice);
         assert_eq!(
@@ -284,5 +295,7 @@ mod tests {
         );
         assert_eq!(at(LogLevel::Error), "");
         assert_eq!(at(LogLevel::Quiet), "");
+        let journal = logged(LogLevel::Info, LogFormat::Text, Reader::Journal);
+        assert_eq!(journal, "<6>a step\n<6>is back\n");
     }
 }

@@ -49,7 +49,12 @@ pub fn reload<C: Reloaded>(
     let new = match read {
         Ok(new) => new,
         Err(error) => {
+            // The log file may have been rotated all the same: its lines must not go into the old one.
+            let reopened = log.reload(before.logging());
             tracing::error!("configuration not reloaded: {error}");
+            if let Err(error) = reopened {
+                tracing::error!("the log stays where it was: {error}");
+            }
             return None;
         }
     };

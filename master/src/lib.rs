@@ -22,6 +22,9 @@
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
+//! | `own_user` | has a master that root starts go on as its own user |
+//! | `check` | finds out whether a master can start: `--check` |
+//! | `health` | tells how the master is: `--health`, and the service manager's watchdog |
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
@@ -30,16 +33,19 @@ mod audit;
 pub mod authorize;
 mod batch_scheduler;
 mod bounds;
+mod check;
 pub mod clock;
 mod decisions;
 mod error;
 mod events;
 pub mod grains;
+mod health;
 pub mod jobs;
 pub mod keys;
 pub mod listener;
 pub mod maintenance;
 pub mod orders;
+mod own_user;
 mod parts;
 pub mod peers;
 pub mod publisher;
@@ -52,5 +58,6 @@ pub mod verbs;
 mod wire_time;
 
 pub use error::MasterError;
-pub use run::run;
+pub use own_user::OwnUserError;
+pub use run::{command_line, run};
 pub use server::Master;

@@ -17,6 +17,7 @@ use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
+use crate::health::HealthChecks;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
@@ -412,6 +413,17 @@ impl MasterParts {
             keys: self.keys.clone(),
             key_watch,
             publisher: self.publisher.clone(),
+        }
+    }
+
+    /// Returns the part that tells how the master is.
+    pub(crate) fn health_checks(&self) -> HealthChecks {
+        HealthChecks {
+            context: self.context.clone(),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            keys: self.keys.clone(),
+            listeners: Arc::clone(&self.listeners),
         }
     }
 

@@ -1,18 +1,39 @@
 //! The daemon: arguments, configuration, log, signals.
 
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::logging::Log;
-use saline_daemon::{Arguments, InstanceLock, PidFile, Signal, Signals};
+use saline_daemon::{
+    Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
+};
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 
+use crate::check::{check, unreadable_again};
+use crate::own_user::become_own_user;
 use crate::server::{Master, take_locks};
 
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// What the program does, with examples.
+const ABOUT: &str = "\
+Sends jobs to minions and stores their returns. systemd runs it in the foreground:
+
+  saline-master --check                       whether it can start with this configuration
+  saline-master -l info                       runs it, with every step of every job in its log
+  saline-master --health                      how the running master is";
+
+/// Returns the command line of `saline-master`, for what is written from it.
+pub fn command_line() -> clap::Command {
+    saline_daemon::command_line(PROGRAM, ABOUT)
+}
+
+/// The name of the program.
+const PROGRAM: &str = "saline-master";
 
 /// Runs a master with the transports of `registry` until it is told to end: the whole of a
 /// `saline-master`'s main. Reads the command line of the process.
@@ -25,22 +46,37 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// }
 /// ```
 pub fn run(registry: Registry) -> ExitCode {
-    let arguments = match saline_daemon::parse(
-        "saline-master",
-        "Sends jobs to minions and stores their returns",
-        &registry,
-        std::env::args_os(),
-    ) {
+    let arguments = match saline_daemon::parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    match start(&registry, &arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("saline-master: {error}");
-            ExitCode::FAILURE
-        }
+    let done = match arguments.task {
+        Task::Run => start(&registry, &arguments).map(|()| ExitCode::SUCCESS),
+        Task::Check => print_check(&registry, &arguments),
+        Task::Health => print_health_of(&registry, &arguments),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("{PROGRAM}: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Carries out `--check`.
+fn print_check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    for warning in check(registry, || load(registry, arguments))? {
+        eprintln!("{PROGRAM}: {warning}");
     }
+    println!(
+        "the configuration in {} is valid",
+        arguments.config_dir.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Carries out `--health`.
+fn print_health_of(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let paths = load(registry, arguments)?.config.paths;
+    Ok(saline_daemon::print_health(PROGRAM, &paths.sock_dir))
 }
 
 /// Reads the configuration, over which the arguments of the command line go.
@@ -55,8 +91,15 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     Ok(loaded)
 }
 
-fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let loaded = load(registry, arguments)?;
+fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let mut loaded = load(registry, arguments)?;
+    // Before anything is made, so that all of it belongs to that user.
+    become_own_user(&loaded.config)?;
+    if loaded.config.user.is_some() {
+        loaded
+            .warnings
+            .extend(unreadable_again(load(registry, arguments)));
+    }
     // Before the log: a second instance must not write into the log of the first.
     let locks = take_locks(&loaded.config)?;
     let log = saline_daemon::logging::start(&loaded.config.logging)?;
@@ -122,7 +165,7 @@ async fn serve(
     started: Loaded<MasterConfig>,
     locks: [InstanceLock; 2],
     log: &Log,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
     let pid_file = arguments.pid_file.clone();
     let pid_file = pid_file.or(started.config.paths.pid_file.clone());
@@ -130,21 +173,37 @@ async fn serve(
     let master = Master::start_locked(started.config.clone(), registry, versions, locks).await?;
     let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
+    let mut supervision = Supervision::start(&started.config.paths.sock_dir);
+    supervision.manager.ready();
     loop {
-        match signals.next().await {
+        let signal = tokio::select! {
+            signal = signals.next() => signal,
+            question = supervision.next() => {
+                match question {
+                    Question::Alive if master.is_alive().await => supervision.manager.alive(),
+                    Question::Health(asker) => asker.answer(master.health().await).await,
+                    _ => {}
+                }
+                continue;
+            }
+        };
+        match signal {
             Signal::Report => master.report(),
             Signal::Reload => {
+                supervision.manager.reloading();
                 let read = load(registry, arguments);
                 if let Some(mut new) = saline_daemon::reload(log, &started, &loaded, read) {
                     new.config.options = new.options_in_force(&started);
                     master.reload(&new.config);
                     loaded = new;
                 }
+                supervision.manager.ready();
             }
             Signal::Terminate => break,
             _ => {}
         }
     }
+    supervision.manager.stopping();
     tracing::info!("stopping");
     master.shutdown(DRAIN).await;
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use saline_channel::noise::Responder;
 use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::{MasterConfig, Paths};
-use saline_daemon::{InstanceLock, take_over};
+use saline_daemon::{Health, InstanceLock, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
@@ -16,6 +16,7 @@ use saline_protocol::transport::{
 
 use crate::access_folder;
 use crate::error::MasterError;
+use crate::health::ANSWER_TIMEOUT;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
 use crate::peers::warn_of_unknown;
@@ -240,6 +241,22 @@ impl Master {
         }
     }
 
+    /// Whether the master gets on: its tasks have their turns.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn is_alive(&self) -> bool {
+        self.state.health_checks().is_alive(ANSWER_TIMEOUT).await
+    }
+
+    /// Returns how the master is, for `--health`. Takes nine seconds at most.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn health(&self) -> Health {
+        self.state.health_checks().health().await
+    }
+
     /// Logs what every part is doing.
     pub fn report(&self) {
         for listener in &self.listeners {
@@ -297,6 +314,17 @@ struct Addresses {
     all: Vec<(ServeAt, String)>,
     /// Which of them is the local endpoint.
     local: usize,
+}
+
+/// Checks that this program has the transports that the configuration names.
+///
+/// # Errors
+/// When one is unknown, or nothing is named and there is none.
+pub(crate) fn check_addresses(
+    config: &MasterConfig,
+    registry: &Registry,
+) -> Result<(), MasterError> {
+    addresses(config, registry).map(|_| ())
 }
 
 /// Returns the addresses to serve. The access socket is one of them if somebody is named in `publisher_acl`, and always

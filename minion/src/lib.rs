@@ -21,5 +21,5 @@ mod session;
 pub mod spool;
 mod spool_location;
 
-pub use daemon::{Minion, StartError, run, run_with};
+pub use daemon::{Minion, StartError, command_line, run, run_with};
 pub use host::Host;

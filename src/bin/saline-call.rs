@@ -1,6 +1,8 @@
 //! `saline-call`: runs a function on this machine, beside its minion.
 
-use saline_cli::{FunctionCall, FunctionReturn};
+use std::ffi::OsString;
+
+use saline_cli::{FunctionCall, FunctionReturn, Program};
 use saline_minion::caller::{self, CallRequest};
 use saline_minion::modules::Modules;
 use saline_protocol::transport::Registry;
@@ -8,7 +10,12 @@ use saline_protocol::transport::Registry;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let registry = saline_transports::registry();
-    saline_cli::saline_call(std::env::args_os(), registry, carry_out).await
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let functions = || Modules::built_in().names();
+    if let Some(code) = saline_cli::complete(Program::Call, &words, &registry, functions) {
+        return code;
+    }
+    saline_cli::saline_call(words, registry, carry_out).await
 }
 
 async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionReturn, String> {

@@ -1,11 +1,18 @@
 //! `saline`: run functions on minions.
 
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use saline_cli::Program;
+use saline_minion::modules::{Modules, parameters_of};
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::process::ExitCode {
-    saline_cli::saline(
-        std::env::args_os(),
-        saline_transports::registry(),
-        saline_minion::modules::parameters_of,
-    )
-    .await
+async fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let registry = saline_transports::registry();
+    let functions = || Modules::built_in().names();
+    if let Some(code) = saline_cli::complete(Program::Saline, &words, &registry, functions) {
+        return code;
+    }
+    saline_cli::saline(words, registry, parameters_of).await
 }

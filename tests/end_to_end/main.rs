@@ -31,6 +31,7 @@ mod runners;
 mod saline_call;
 mod salt_samples;
 mod secrets;
+mod service;
 mod slow_link;
 mod strangers;
 mod swarm;

@@ -89,3 +89,75 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
     fleet.run("saline-key", &["-y", "-d", "m3"]).expect(0);
     assert!(!foreign.exists());
 }
+
+/// Returns a line of `/proc/PID/status`, without its name.
+fn status(pid: u32, name: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn a_master_that_root_starts_goes_on_as_its_user_without_any_right_of_roots() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let fleet = Fleet::new("tcp", "user: nobody\nauto_accept: True\n");
+    fs::set_permissions(fleet.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    fleet.write_master_config();
+    let file = fleet.config().join("master");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+
+    let checked = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(
+        checked.stderr.contains("SIGHUP will change nothing"),
+        "{}",
+        checked.stderr
+    );
+    let mut master = Daemon::spawn(&mut fleet.master_command());
+    master.log.wait_for(" is up", 1);
+    master.log.wait_for("SIGHUP will change nothing", 1);
+    for set in ["Uid", "Gid"] {
+        assert_eq!(
+            status(master.pid(), set),
+            vec![NOBODY.to_string(); 4].join(" "),
+            "{set}"
+        );
+    }
+    assert_eq!(status(master.pid(), "Groups"), NOBODY.to_string());
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status(master.pid(), set), "0000000000000000", "{set}");
+    }
+    for made in [
+        "etc/saline/pki/master/identity.key",
+        "var/lib/saline/master/jobs",
+        "run/saline/master/health.ipc",
+    ] {
+        let made = fleet.path("master").join(made);
+        assert_eq!(
+            fs::metadata(&made).unwrap().uid(),
+            NOBODY,
+            "{}",
+            made.display()
+        );
+    }
+    fleet.run("saline-run", &["audit.tail", "1"]).expect(0);
+    fleet.run("saline-master", &["--health"]).expect(0);
+    assert_eq!(master.terminate(), Some(0));
+
+    // What root owns is named, with what to do.
+    let state = fleet.path("master/var/lib/saline/master");
+    chown(&state, Some(0), Some(0)).unwrap();
+    let mut refused = Daemon::spawn(&mut fleet.master_command());
+    assert_eq!(refused.wait(), Some(1));
+    let line = refused.log.wait_for("chown -R nobody: ", 1);
+    assert!(
+        line.trim().ends_with("master/var/lib/saline/master"),
+        "{line}"
+    );
+}

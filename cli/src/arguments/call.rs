@@ -10,21 +10,26 @@ use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-call [options] <function> [arguments]";
 
-/// Call one function on this minion's machine, without publishing a job
+const ABOUT: &str = "\
+Calls one function on this minion's machine, without publishing a job:
+
+  saline-call test.ping                       the master stores what it returns
+  saline-call --local cmd.run 'uptime'        no master takes part
+  saline-call -d cmd                          the documentation of these functions";
+
+/// The command line of `saline-call`.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-call",
     version,
     disable_version_flag = true,
     override_usage = USAGE,
+    about = ABOUT,
     help_template = HELP,
     args_override_self = true,
     infer_long_args = true
 )]
 pub(crate) struct CallArguments {
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
-
     /// Call the function without a master: no session is made, and nothing is returned to one.
     #[arg(long)]
     local: bool,
@@ -49,10 +54,13 @@ pub(crate) struct CallArguments {
     #[arg(long)]
     pub(crate) retcode_passthrough: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Configuration and log")]
+    pub(crate) common: CommonOptions,
+
+    #[command(flatten, next_help_heading = "About the program")]
     pub(crate) about: AboutOptions,
 
     #[arg(hide = true, allow_negative_numbers = true)]

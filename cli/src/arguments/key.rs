@@ -60,13 +60,21 @@ pub(crate) struct Selection {
     pub(crate) fingerprint: Option<String>,
 }
 
-/// List, accept, reject and delete the keys of minions.
+const ABOUT: &str = "\
+Lists, accepts, rejects and deletes the keys of minions:
+
+  saline-key -L                               all keys, by state
+  saline-key -f web1                          the fingerprint of a key, to be compared with the minion's log
+  saline-key -a 'web*'                        accepts the pending keys of these minions, after a question";
+
+/// The command line of `saline-key`.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-key",
     version,
     disable_version_flag = true,
     override_usage = USAGE,
+    about = ABOUT,
     help_template = HELP,
     args_override_self = true,
     infer_long_args = true
@@ -85,9 +93,6 @@ pub(crate) struct KeyArguments {
     /// info, profile, debug, trace, garbage, all.
     #[arg(long = "log-level", value_name = "LOG_LEVEL")]
     log_level: Option<LogLevel>,
-
-    #[command(flatten)]
-    process: ProcessOptions,
 
     /// List the public keys: "pre", "un" and "unaccepted" list unaccepted keys, "acc" and
     /// "accepted" accepted ones, "rej" and "rejected" rejected ones, "den" and "denied" denied
@@ -189,10 +194,13 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Configuration and log")]
+    process: ProcessOptions,
+
+    #[command(flatten, next_help_heading = "About the program")]
     pub(crate) about: AboutOptions,
 
     #[arg(hide = true)]

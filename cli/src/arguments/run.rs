@@ -15,23 +15,27 @@ const DOC: &str = "doc.runner";
 /// The function that prints events for as long as it runs, and is no runner: `saline-run` follows the bus itself.
 pub(crate) const STATE_EVENT: &str = "state.event";
 
-/// Call a function that runs on the master:
-/// audit.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, jobs.*, manage.*, state.event, store.*.
-/// -d prints what they do, and -d FUNCTION how one is used.
+const ABOUT: &str = "\
+Calls a function that runs on the master: audit.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, jobs.*, manage.*, \
+state.event, store.*. -d prints what they do, and -d FUNCTION how one is used:
+
+  saline-run manage.down                      the accepted minions that are not connected
+  saline-run jobs.lookup_jid JID              the returns of a job, and who has not returned
+  saline-run -d jobs.list_jobs                how a function is used";
+
+/// The command line of `saline-run`.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-run",
     version,
     disable_version_flag = true,
     override_usage = USAGE,
+    about = ABOUT,
     help_template = HELP,
     args_override_self = true,
     infer_long_args = true
 )]
 pub(crate) struct RunArguments {
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
-
     /// How long the function may take (60, 90s, 15m); the master ends it then. Default: 60 seconds, and a day for
     /// store.*.
     #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
@@ -46,10 +50,13 @@ pub(crate) struct RunArguments {
     #[arg(short = 'd', long = "doc", alias = "documentation")]
     pub(crate) doc: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Configuration and log")]
+    pub(crate) common: CommonOptions,
+
+    #[command(flatten, next_help_heading = "About the program")]
     pub(crate) about: AboutOptions,
 
     #[arg(hide = true, allow_negative_numbers = true)]

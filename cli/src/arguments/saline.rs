@@ -25,26 +25,26 @@ const DOC: &str = "sys.doc";
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
-/// Run a function on the minions that the target matches, and print what each returns
-///
-/// saline '*' test.ping                           every accepted minion
-/// saline -G 'os:Debian' cmd.run 'uptime'         those with this grain
-/// saline -C 'web* and not web9' -b 10% cmd.run 'systemctl restart nginx'   in batches
+const ABOUT: &str = "\
+Runs a function on the minions that the target matches, and prints what each returns:
+
+  saline '*' test.ping                        every accepted minion
+  saline -G 'os:Debian' cmd.run 'uptime'      those with this grain
+  saline -C 'web* and not web9' -b 10% cmd.run 'systemctl restart nginx'   in batches";
+
+/// The command line of `saline`.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline",
     version,
     disable_version_flag = true,
     override_usage = USAGE,
-    verbatim_doc_comment,
+    about = ABOUT,
     help_template = HELP,
     args_override_self = true,
     infer_long_args = true
 )]
 pub(crate) struct SalineArguments {
-    #[command(flatten)]
-    pub(crate) common: CommonOptions,
-
     /// Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
     /// 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
     #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
@@ -59,12 +59,6 @@ pub(crate) struct SalineArguments {
     /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
     #[arg(long)]
     pub(crate) private: bool,
-
-    #[command(flatten)]
-    pub(crate) secrets: SecretOptions,
-
-    #[command(flatten)]
-    pub(crate) batch: BatchOptions,
 
     /// Print nothing until every minion has returned, and then all returns together.
     #[arg(short = 's', long = "static")]
@@ -118,13 +112,22 @@ pub(crate) struct SalineArguments {
     #[arg(long)]
     args_stdin: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Target")]
     pub(crate) targeting: TargetOptions,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Batches")]
+    pub(crate) batch: BatchOptions,
+
+    #[command(flatten, next_help_heading = "Secrets")]
+    pub(crate) secrets: SecretOptions,
+
+    #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Configuration and log")]
+    pub(crate) common: CommonOptions,
+
+    #[command(flatten, next_help_heading = "About the program")]
     pub(crate) about: AboutOptions,
 
     #[arg(hide = true, allow_negative_numbers = true)]

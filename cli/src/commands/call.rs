@@ -235,40 +235,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_called_is_told() {
-        insta::assert_snapshot!(run("saline-call", Value::Null, 0).await, @"
-        --- stdout
-        Usage: saline-call [options] <function> [arguments]
-
-        Call one function on this minion's machine, without publishing a job
-
-        Options:
-          -c, --config-dir <CONFIG_DIR>     The folder of the configuration [default: /etc/saline]
-          -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
-              --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
-              --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
-          -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
-              --local                       Call the function without a master: no session is made, and nothing is returned to one
-              --master <MASTER>             Return to this master, HOST or HOST:PORT, instead of the one in the minion's configuration
-              --id <ID>                     Act under this minion id instead of the one in the minion's configuration
-          -g, --grains                      Print the grains of this machine
-          -d, --doc                         Print the documentation of the functions or modules that the arguments name, of all without arguments
-              --retcode-passthrough         Exit with the retcode of the function instead of 0 or, when it failed, 1
-              --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
-              --out-file <FILE>             Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link is not followed, and a file that another user can change is refused
-              --out-file-append             Append to the file of --out-file; otherwise it is replaced
-              --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
-              --no-color                    Print no colours, as the environment variable NO_COLOR asks too
-              --force-color                 Print colours also where the output is no terminal
-              --config-dump                 Print the configuration, with the defaults of what it does not set, and exit
-          -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
-              --version                     Print the version and exit
-          -h, --help                        Print help (see more with '--help')
-        --- stderr
-
-        Incomplete options passed.
-
-        --- exit 42
-        ");
+        let incomplete = run("saline-call", Value::Null, 0).await;
+        assert!(
+            incomplete
+                .starts_with("--- stdout\nUsage: saline-call [options] <function> [arguments]\n"),
+            "{incomplete}"
+        );
+        assert!(
+            incomplete.ends_with("--- stderr\n\nIncomplete options passed.\n\n--- exit 42"),
+            "{incomplete}"
+        );
         insta::assert_snapshot!(run("saline-call --master :x test.ping", Value::Null, 0).await, @"
         --- stdout
         --- stderr

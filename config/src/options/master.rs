@@ -90,6 +90,21 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         },
     },
     OptionDoc {
+        name: "user",
+        secrecy: Secrecy::Public,
+        unit: "the name of a user",
+        default: "",
+        help: "The user that the master goes on as when root starts it, without any right of root's. What only root may read \
+               is read before: the configuration, and the keys of `ssl`. `pki_dir`, `cachedir`, `state_dir` and `sock_dir` must \
+               belong to that user. Not set: the user that starts it.",
+        read: |config, given| {
+            config.user = given
+                .optional(|given| given.text("the name of a user"))?
+                .map(str::to_owned);
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "auto_accept",
         secrecy: Secrecy::Public,
         unit: "True or False",

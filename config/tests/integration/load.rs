@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::folder::{
-    SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_warnings,
+    SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_restrictions,
+    minion_warnings,
 };
 use insta::assert_snapshot;
 use saline_config::{JobStoreSize, LogFormat, LogLevel, MasterConfig, MinionConfig};
@@ -272,14 +273,13 @@ fn sizes_and_times_may_have_units() {
 
 #[test]
 fn an_option_that_restricts_keeps_a_daemon_from_starting() {
-    assert_snapshot!(master_restrictions("user: nobody-of-this-name\n"), @r#"DIR/master:1:1: option "user" of Salt restricts what the master does, and Saline does not have it: remove it, or start the daemon as that user"#);
+    assert_snapshot!(minion_restrictions("user: nobody-of-this-name\n"), @r#"DIR/minion:1:1: option "user" of Salt restricts what the minion does, and Saline does not have it: remove it, or start the daemon as that user"#);
+    assert_eq!(master_restrictions("user: nobody-of-this-name\n"), "");
     assert_snapshot!(master_restrictions("timeout: 3\ndisable_modules:\n  - test\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "disable_modules" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
     assert_snapshot!(master_restrictions("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
     for off in [
         "client_acl_verify: False\n",
         "disable_modules: []\n",
-        "user:\n",
-        "user: ''\n",
         "master_sign_pubkey: False\n",
     ] {
         assert_eq!(master_restrictions(off), "", "{off}");
@@ -293,8 +293,10 @@ fn an_option_that_restricts_keeps_a_daemon_from_starting() {
         .unwrap();
     let own = own.split(':').next().unwrap();
     let own = format!("user: {own}\n");
-    assert_eq!(master_restrictions(&own), "");
-    assert_eq!(master_warnings(&own), "", "it is in effect");
+    assert_eq!(minion_restrictions(&own), "", "it is in effect");
+    for off in ["user:\n", "user: ''\n"] {
+        assert_eq!(minion_restrictions(off), "", "{off}");
+    }
 }
 
 #[test]

@@ -15,35 +15,59 @@ use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::module;
+use super::{journal, module};
 
 /// The format of the lines. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Lines(Arc<RwLock<Shape>>);
 
+/// For whom the lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A file, a pipe, or a terminal without colours.
+    Plain,
+    /// A terminal with colours.
+    Terminal,
+    /// The journal of systemd, which knows the time.
+    Journal,
+}
+
 #[derive(Debug)]
 struct Shape {
     format: LogFormat,
+    reader: Reader,
     text: Format<Full, SystemTime>,
 }
 
 impl Shape {
-    fn new(format: LogFormat, colours: bool) -> Self {
-        let text = Format::default().with_target(false).with_ansi(colours);
-        Self { format, text }
+    fn new(format: LogFormat, reader: Reader) -> Self {
+        let colours = reader == Reader::Terminal;
+        Self {
+            format,
+            reader,
+            text: Format::default().with_target(false).with_ansi(colours),
+        }
+    }
+
+    /// Returns what stands before each line of this level.
+    fn prefix(&self, level: &Level) -> &'static str {
+        match self.reader {
+            Reader::Journal => journal::priority(level),
+            Reader::Plain | Reader::Terminal => "",
+        }
     }
 }
 
 impl Lines {
-    /// Writes lines in `format`, with colours if it is text.
-    pub(super) fn new(format: LogFormat, colours: bool) -> Self {
-        Self(Arc::new(RwLock::new(Shape::new(format, colours))))
+    /// Writes lines in `format` for this reader.
+    pub(super) fn new(format: LogFormat, reader: Reader) -> Self {
+        Self(Arc::new(RwLock::new(Shape::new(format, reader))))
     }
 
-    /// Writes the lines from now on in another format.
-    pub(super) fn set(&self, format: LogFormat, colours: bool) {
+    /// Writes the lines from now on in another format, or for another reader.
+    pub(super) fn set(&self, format: LogFormat, reader: Reader) {
         let mut shape = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        *shape = Shape::new(format, colours);
+        *shape = Shape::new(format, reader);
     }
 
     /// Returns the line about lines that were dropped.
@@ -53,15 +77,12 @@ impl Lines {
             level: &Level::WARN,
             target: module_path!(),
         };
-        let mut line = String::new();
         let shape = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut line = shape.prefix(about.level).to_owned();
         // Writing to a `String` does not fail.
         let _ = match &shape.format {
             LogFormat::Text => write!(line, "WARN {message}"),
-            LogFormat::Json => {
-                line = json(&about, message, Vec::new());
-                Ok(())
-            }
+            LogFormat::Json => write!(line, "{}", json(&about, message, Vec::new())),
             LogFormat::Pattern(pieces) => about.write_pattern(&mut line, pieces, &message),
         };
         line.push('\n');
@@ -85,7 +106,12 @@ where
             level: event.metadata().level(),
             target: module(event.metadata().target()),
         };
+        writer.write_str(shape.prefix(about.level))?;
         match &shape.format {
+            LogFormat::Text if shape.reader == Reader::Journal => {
+                context.format_fields(writer.by_ref(), event)?;
+                writer.write_char('\n')
+            }
             LogFormat::Text => shape.text.format_event(context, writer, event),
             LogFormat::Json => {
                 let mut found = Fields::default();

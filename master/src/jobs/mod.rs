@@ -13,6 +13,7 @@ mod batches;
 mod cancel;
 mod catch_up;
 mod check;
+mod condition;
 pub(crate) mod disk;
 mod error;
 mod flush;

@@ -78,3 +78,9 @@ fn built_in() -> Registry<Run> {
     }
     registry
 }
+
+/// Returns the full names of the functions of every master, in alphabetical order.
+pub fn function_names() -> Vec<String> {
+    let names = built_in();
+    names.iter().map(|(name, _)| name.to_owned()).collect()
+}

@@ -4,7 +4,9 @@
 //! handshake that the minion had given up. It reports a second machine under its id when that happens again within
 //! 15 minutes.
 
+mod check;
 mod handover;
+mod health;
 mod id_file;
 mod minion_start_event;
 mod start;
@@ -43,7 +45,7 @@ use crate::session::event_sender::EventSender;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 
-pub use start::{run, run_with};
+pub use start::{command_line, run, run_with};
 pub use start_error::StartError;
 
 use handover::{Authenticated, SessionHandover};

@@ -5,16 +5,36 @@ use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MinionConfig};
 use saline_daemon::logging::{self, Log};
-use saline_daemon::{Arguments, InstanceLock, PidFile, Signal, Signals, parse};
+use saline_daemon::{
+    Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task, parse,
+    print_health,
+};
 use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::check::check;
 use super::id_file::keep_host_name;
 use super::{Minion, take_locks};
 use crate::link::settings::ConnectionSettings;
 use crate::modules::Modules;
+
+/// What the program does, with examples.
+const ABOUT: &str = "\
+Runs the jobs of its Saline master. systemd runs it in the foreground:
+
+  saline-minion --check                       whether it can start with this configuration
+  saline-minion -l info                       runs it, with every step of every job in its log
+  saline-minion --health                      whether it has a session with its master";
+
+/// Returns the command line of `saline-minion`, for what is written from it.
+pub fn command_line() -> clap::Command {
+    saline_daemon::command_line(PROGRAM, ABOUT)
+}
+
+/// The name of the program.
+const PROGRAM: &str = "saline-minion";
 
 /// How long threads of the runtime that still run at the end may take.
 const LAST: Duration = Duration::from_millis(500);
@@ -33,8 +53,7 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// As [`run`], for an executable that has `saline-exec` in another place, or contains it.
 pub fn run_with(registry: Registry, program: Program) -> ExitCode {
-    let about = "Runs the jobs of its Saline master";
-    let arguments = match parse("saline-minion", about, &registry, std::env::args_os()) {
+    let arguments = match parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
@@ -42,6 +61,11 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return fail(&error),
     };
+    match arguments.task {
+        Task::Run => {}
+        Task::Check => return print_check(&loaded, &registry, &program, &arguments),
+        Task::Health => return print_health(PROGRAM, &loaded.config.paths.sock_dir),
+    }
     // Before the log: a second instance must not write into the log of the first.
     let locks = match take_locks(&loaded.config) {
         Ok(locks) => locks,
@@ -75,6 +99,24 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
     let code = runtime.block_on(daemon(&arguments, loaded, locks, &registry, program, &log));
     runtime.shutdown_timeout(LAST);
     code
+}
+
+/// Carries out `--check`.
+fn print_check(
+    loaded: &Loaded<MinionConfig>,
+    registry: &Registry,
+    program: &Program,
+    arguments: &Arguments,
+) -> ExitCode {
+    if let Err(error) = check(&loaded.config, registry, program) {
+        return fail(&*error);
+    }
+    for warning in &loaded.warnings {
+        eprintln!("{PROGRAM}: {warning}");
+    }
+    let folder = arguments.config_dir.display();
+    println!("the configuration in {folder} is valid");
+    ExitCode::SUCCESS
 }
 
 /// Reads the configuration, over which the arguments of the command line go.
@@ -128,13 +170,22 @@ async fn daemon(
     };
     let mut loaded = started.clone();
     let stop = CancellationToken::new();
+    let mut supervision = Supervision::start(&started.config.paths.sock_dir);
+    supervision.manager.ready();
     let mut serving = std::pin::pin!(std::sync::Arc::clone(&minion).serve(stop.clone()));
     loop {
         tokio::select! {
             () = &mut serving => return ExitCode::SUCCESS,
+            // Everything of the minion but its functions runs on this thread, so getting here shows that it is alive.
+            question = supervision.next() => match question {
+                Question::Alive => supervision.manager.alive(),
+                Question::Health(asker) => asker.answer(minion.health()).await,
+                _ => {}
+            },
             signal = signals.next() => match signal {
                 Signal::Report => minion.report(),
                 Signal::Reload => {
+                    supervision.manager.reloading();
                     let read = load(arguments, registry).map_err(|error| error.to_string());
                     // Before anything is taken over: options of transports are judged here.
                     let read = read.and_then(|new| match ConnectionSettings::of(&new.config, registry) {
@@ -147,14 +198,18 @@ async fn daemon(
                         }
                         loaded = new;
                     }
+                    supervision.manager.ready();
                 }
-                _ => stop.cancel(),
+                _ => {
+                    supervision.manager.stopping();
+                    stop.cancel();
+                }
             }
         }
     }
 }
 
 fn fail(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("saline-minion: {error}");
+    eprintln!("{PROGRAM}: {error}");
     ExitCode::FAILURE
 }

@@ -106,6 +106,11 @@ impl MinionSession {
         let _ = self.is_up.subscribe().wait_for(|is_up| *is_up).await;
     }
 
+    /// Whether the connection is up, as far as the transport knows.
+    pub fn is_up(&self) -> bool {
+        *self.is_up.borrow()
+    }
+
     /// Waits until the connection has been down for this time.
     ///
     /// # Cancel safety

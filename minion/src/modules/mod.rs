@@ -56,6 +56,11 @@ impl Modules {
         Self(self.0.with(module, functions.iter().copied()))
     }
 
+    /// Returns the full names of the functions, in alphabetical order.
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// Whether no function blocks, so that a job needs no thread: it is run where the minion serves its master.
     pub fn return_at_once(&self) -> bool {
         self.0.iter().all(|(_, function)| !function.blocks)

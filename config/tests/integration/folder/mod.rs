@@ -60,6 +60,15 @@ pub fn master_restrictions(text: &str) -> String {
     relative(&dir, &unsupported_restrictions.err().unwrap_or_default())
 }
 
+/// What keeps a minion with this file from starting.
+pub fn minion_restrictions(text: &str) -> String {
+    let dir = folder(&[("minion", text)]);
+    let loaded = MinionConfig::load(dir.path(), SCHEMES).unwrap();
+    let checked = loaded.check_daemon(&Registry::new());
+    let error = checked.map_err(|error| error.to_string());
+    relative(&dir, &error.err().unwrap_or_default())
+}
+
 /// The error of a master with these files.
 pub fn master_error(files: &[(&str, &str)]) -> String {
     let dir = folder(files);

@@ -1,0 +1,223 @@
+//! The health of a running daemon: what `--health` prints, and the socket over which the daemon tells it.
+//!
+//! The daemon's own loop answers, so an answer shows that the loop is alive. The socket (`health.ipc` in `sock_dir`, 0600)
+//! takes no orders: whoever connects gets one JSON object, and the connection is closed.
+
+use std::fs::{Permissions, remove_file, set_permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use saline_protocol::transport::Clock;
+use serde_json::{Map, Value};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
+
+/// How long the daemon may take to tell its health. What it asks its parts takes half of that at most.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an asker may take to read the answer, which fits into the buffer of the socket.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The largest answer in bytes.
+const MAX_ANSWER: u64 = 256 * 1024;
+
+/// The exit code when no daemon answers.
+const NOT_RUNNING: u8 = 2;
+
+/// What a daemon says of itself.
+#[derive(Debug, Default)]
+pub struct Health {
+    facts: Map<String, Value>,
+    problems: Vec<String>,
+}
+
+impl Health {
+    /// Returns the health of a daemon without problems, with the facts that every daemon tells.
+    pub fn of_this_process() -> Self {
+        let mut health = Self::default();
+        health.fact("version", env!("CARGO_PKG_VERSION"));
+        health.fact("pid", std::process::id());
+        health
+    }
+
+    /// Adds a fact. Its name has its unit, such as `store_bytes`.
+    pub fn fact(&mut self, name: &str, value: impl Into<Value>) {
+        self.facts.insert(name.to_owned(), value.into());
+    }
+
+    /// Adds a problem: one line that says what an operator has to look at.
+    pub fn problem(&mut self, line: impl Into<String>) {
+        self.problems.push(line.into());
+    }
+
+    /// Returns the problems.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Returns the answer to whoever asks.
+    fn into_json(self) -> Value {
+        let mut all = Map::new();
+        all.insert("healthy".to_owned(), self.problems.is_empty().into());
+        all.insert("problems".to_owned(), self.problems.into());
+        all.extend(self.facts);
+        Value::Object(all)
+    }
+}
+
+/// The socket at which a daemon is asked for its health. The file is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HealthSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Somebody who asks for the health of this daemon.
+#[derive(Debug)]
+pub struct HealthAsker(UnixStream);
+
+impl HealthSocket {
+    /// Listens in `sock_dir`, whose lock this process holds. A file that an earlier daemon left is replaced. Needs a running
+    /// runtime.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub(crate) fn bind(sock_dir: &Path) -> io::Result<Self> {
+        let path = path(sock_dir);
+        match remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(Self { listener, path })
+    }
+
+    /// Returns the next one who asks.
+    ///
+    /// # Cancel safety
+    /// Nobody is lost when the future is dropped.
+    pub(crate) async fn next(&self) -> io::Result<HealthAsker> {
+        let (stream, _) = self.listener.accept().await?;
+        Ok(HealthAsker(stream))
+    }
+}
+
+impl Drop for HealthSocket {
+    fn drop(&mut self) {
+        // A file that is gone already is as good.
+        let _ = remove_file(&self.path);
+    }
+}
+
+impl HealthAsker {
+    /// Answers. An asker that does not read is left after a second.
+    pub async fn answer(mut self, health: Health) {
+        let text = health.into_json().to_string();
+        let end = Clock.after(WRITE_TIMEOUT);
+        let written = Clock.deadline(end, self.0.write_all(text.as_bytes())).await;
+        if !matches!(written, Ok(Ok(()))) {
+            tracing::debug!("who asked for the health of this daemon did not read the answer");
+        }
+    }
+}
+
+fn path(sock_dir: &Path) -> PathBuf {
+    sock_dir.join("health.ipc")
+}
+
+/// Asks the daemon whose sockets are in `sock_dir` for its health: the whole of `--health`. Prints the answer as JSON, and each
+/// problem as a line on the standard error output.
+///
+/// Returns the exit code: 0 when the daemon is well, 1 when it names a problem, 2 when it does not answer.
+pub fn print_health(program: &str, sock_dir: &Path) -> ExitCode {
+    let path = path(sock_dir);
+    let answer = match ask(&path) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    "; it does not run, or with another sock_dir"
+                }
+                io::ErrorKind::PermissionDenied => "; ask as root, or as its user",
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    "; it has hung: look at its log, and restart it"
+                }
+                _ => "",
+            };
+            eprintln!(
+                "{program}: no daemon answers at {}: {error}{hint}",
+                path.display()
+            );
+            return ExitCode::from(NOT_RUNNING);
+        }
+    };
+    let problems = answer["problems"].as_array().into_iter().flatten();
+    for problem in problems.filter_map(Value::as_str) {
+        eprintln!("{program}: {problem}");
+    }
+    // A monitor that wants the exit code alone may have closed the output.
+    let _ = writeln!(io::stdout(), "{answer:#}");
+    match answer["healthy"] == Value::Bool(true) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn ask(path: &Path) -> io::Result<Value> {
+    let stream = BlockingStream::connect(path)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    let mut text = String::new();
+    stream.take(MAX_ANSWER).read_to_string(&mut text)?;
+    if text.is_empty() {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    serde_json::from_str(&text).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_answer_tells_problems_and_facts() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = HealthSocket::bind(folder.path()).unwrap();
+        let file = path(folder.path());
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let asking = std::thread::spawn({
+            let file = file.clone();
+            move || ask(&file).unwrap()
+        });
+        let asker = socket.next().await.unwrap();
+        let mut health = Health::of_this_process();
+        health.fact("jobs_running", 2);
+        health.problem("the disk is full");
+        asker.answer(health).await;
+        let answer = asking.join().unwrap();
+        assert_eq!(answer["healthy"], false);
+        assert_eq!(answer["problems"][0], "the disk is full");
+        assert_eq!(answer["jobs_running"], 2);
+        assert_eq!(answer["pid"], std::process::id());
+        drop(socket);
+        assert!(!file.exists());
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_an_earlier_daemon_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = path(folder.path());
+        drop(std::os::unix::net::UnixListener::bind(&file).unwrap());
+        assert!(ask(&file).is_err() && file.exists());
+        let socket = HealthSocket::bind(folder.path()).unwrap();
+        let asking = std::thread::spawn(move || ask(&file).unwrap());
+        let asker = socket.next().await.unwrap();
+        asker.answer(Health::default()).await;
+        assert_eq!(asking.join().unwrap()["healthy"], true);
+    }
+}

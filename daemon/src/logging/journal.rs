@@ -1,0 +1,55 @@
+//! The journal of systemd as the reader of the standard error output.
+//!
+//! The lines go to it through the queue of the log, as everywhere, so that a slow journal holds up nobody who logs; a prefix
+//! of each line tells the journal its priority (sd-daemon(3)).
+
+use std::io;
+use std::os::fd::AsFd;
+
+use tracing::Level;
+
+/// The variable that names the device and the inode of the stream to the journal.
+const STREAM: &str = "JOURNAL_STREAM";
+
+/// Whether the standard error output goes to the journal. A program that was started by a service, and writes elsewhere, inherits
+/// the variable too, so the stream is compared.
+pub(super) fn takes_standard_error() -> bool {
+    std::env::var(STREAM).is_ok_and(|named| is_stream(&named, io::stderr()))
+}
+
+fn is_stream(named: &str, stream: impl AsFd) -> bool {
+    rustix::fs::fstat(stream)
+        .is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
+}
+
+/// Returns the prefix that tells the journal the priority of a line.
+pub(super) fn priority(level: &Level) -> &'static str {
+    match *level {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        Level::DEBUG | Level::TRACE => "<7>",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn the_stream_is_known_by_its_device_and_inode() {
+        let file = tempfile::tempfile().unwrap();
+        let found = file.metadata().unwrap();
+        assert!(is_stream(
+            &format!("{}:{}", found.dev(), found.ino()),
+            &file
+        ));
+        assert!(!is_stream(
+            &format!("{}:{}", found.dev(), found.ino() + 1),
+            &file
+        ));
+        assert!(!is_stream("", &file));
+    }
+}

@@ -1,0 +1,174 @@
+//! How the master is: what `--health` prints, and whether the service manager is told that the master is alive.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_daemon::Health;
+use saline_protocol::transport::{Context, Endpoint};
+
+use crate::jobs::{JobStore, StoreError};
+use crate::keys::{KeyAccess, KeyStore};
+use crate::sessions::Sessions;
+
+/// How long a part may take to answer.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The free space in bytes below which the disk of the job store is a problem: twice the room that a large return takes.
+const LOW_SPACE: u64 = 128 * 1024 * 1024;
+
+/// How the master is.
+#[derive(Debug)]
+pub(crate) struct HealthChecks {
+    pub(crate) context: Context,
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) keys: KeyAccess,
+    pub(crate) listeners: Arc<[Endpoint]>,
+}
+
+impl HealthChecks {
+    /// Whether a task gets its turn within this time, and the tables that everything goes through are not locked for good. The
+    /// disk does not count: a master whose disk hangs is not helped by a restart.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn is_alive(&self, within: Duration) -> bool {
+        let (sessions, jobs) = (Arc::clone(&self.sessions), Arc::clone(&self.jobs));
+        // On another thread of the runtime than the one that asks.
+        let turn = self.context.spawn(async move {
+            sessions.minions();
+            jobs.under_way();
+        });
+        let clock = self.context.clock;
+        let end = clock.after(within);
+        matches!(clock.deadline(end, turn).await, Ok(Ok(_)))
+    }
+
+    /// Returns how the master is. Takes nine seconds at most.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn health(&self) -> Health {
+        let mut health = Health::of_this_process();
+        if !self.is_alive(ANSWER_TIMEOUT).await {
+            health.problem("its tasks get no turns: the master has hung, restart it");
+            return health;
+        }
+        let listeners: Vec<String> = self.listeners.iter().map(Endpoint::to_string).collect();
+        health.fact("listeners", listeners);
+        health.fact("minions_present", self.sessions.minions());
+        health.fact("jobs_under_way", self.jobs.under_way());
+        let clock = self.context.clock;
+        let began = clock.now();
+        let parts = async { tokio::join!(self.store(), self.count_keys(), self.space()) };
+        let Ok((store, keys, space)) = clock.deadline(clock.after(ANSWER_TIMEOUT), parts).await
+        else {
+            health.problem(format!(
+                "its disk, or the thread of the job store, did not answer for {} s: look at {}",
+                ANSWER_TIMEOUT.as_secs(),
+                self.jobs.folder().display()
+            ));
+            return health;
+        };
+        let took = (clock.now() - began).as_millis();
+        health.fact("store_answer_ms", u64::try_from(took).unwrap_or(u64::MAX));
+        match store {
+            Ok(bytes) => health.fact("store_bytes", bytes),
+            Err(error) => health.problem(format!("the job store: {error}")),
+        }
+        match space {
+            Some(free) => {
+                health.fact("store_free_bytes", free);
+                if free < LOW_SPACE {
+                    let folder = self.jobs.folder().display();
+                    health.problem(format!(
+                        "the disk of the job store, {folder}, has {} MiB left: make room, or set job_store_size",
+                        free >> 20
+                    ));
+                }
+            }
+            None => {
+                health.problem("the file system of the job store cannot be asked for its space")
+            }
+        }
+        match keys {
+            Some((accepted, pending)) => {
+                health.fact("keys_accepted", accepted);
+                health.fact("keys_pending", pending);
+            }
+            None => health.problem("the folders of keys cannot be read: look at pki_dir"),
+        }
+        health
+    }
+
+    /// Has the thread of the job store commit nothing, and returns the size of the store in bytes.
+    async fn store(&self) -> Result<u64, StoreError> {
+        self.jobs.commit_nothing().await?;
+        let jobs = Arc::clone(&self.jobs);
+        let bytes = self.context.spawn_blocking(move || jobs.bytes()).await;
+        Ok(bytes.unwrap_or_default())
+    }
+
+    /// Returns the numbers of accepted and of pending keys.
+    async fn count_keys(&self) -> Option<(usize, usize)> {
+        let counted = self.keys.with_minions(|store: &KeyStore| {
+            let accepted = store.accepted_ids().ok()?.len();
+            Some((accepted, store.pending_count().ok()?))
+        });
+        counted.await.flatten()
+    }
+
+    /// Returns the free bytes of the file system that holds the job store.
+    async fn space(&self) -> Option<u64> {
+        let folder = self.jobs.folder().to_owned();
+        let asked = self.context.spawn_blocking(move || free_bytes(&folder));
+        asked.await.ok().flatten()
+    }
+}
+
+/// Returns the bytes that this process may still write in `folder`.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::parts::testing::TestMaster;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_master_with_a_table_that_is_locked_for_good_is_not_alive() {
+        let master = TestMaster::start(|_| ()).await;
+        let checks = master.state.health_checks();
+        assert!(checks.is_alive(ANSWER_TIMEOUT).await);
+        let (locked, is_locked) = sync_channel(0);
+        let (end, ended) = sync_channel::<()>(0);
+        let jobs = Arc::clone(&checks.jobs);
+        let holder = std::thread::spawn(move || {
+            let _guard = jobs.lock_for_good();
+            locked.send(()).unwrap();
+            // An error means the end of the test.
+            let _ = ended.recv();
+        });
+        is_locked.recv().unwrap();
+        assert!(!checks.is_alive(Duration::from_millis(200)).await);
+        drop(end);
+        holder.join().unwrap();
+        assert!(checks.is_alive(ANSWER_TIMEOUT).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_closed_store_is_a_problem() {
+        let master = TestMaster::start(|_| ()).await;
+        let checks = master.state.health_checks();
+        assert_eq!(checks.health().await.problems(), [""; 0]);
+        checks.jobs.close().await;
+        let health = checks.health().await;
+        let problem = health.problems().first().cloned().unwrap_or_default();
+        assert!(problem.starts_with("the job store: "), "{problem}");
+    }
+}

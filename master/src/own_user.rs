@@ -1,0 +1,179 @@
+//! Has a master that root starts go on as the user of `user`. What root alone may read is read before: the configuration, and
+//! the keys of `ssl` in it.
+
+use std::fs::{DirBuilder, metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Uid, User};
+use rustix::fs::Access;
+use saline_config::{MasterConfig, Paths};
+use saline_daemon::{BecomeError, become_user};
+use saline_private_files::changeable;
+
+use crate::access_folder;
+
+/// Why the master does not go on as the user of `user`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnUserError {
+    /// This process cannot become the user.
+    #[error("cannot run as the user {user} that `user` names: {source}")]
+    Become {
+        /// The name of the user.
+        user: String,
+        /// What refuses.
+        source: BecomeError,
+    },
+    /// Folders belong to somebody else.
+    #[error(
+        "the master runs as {user} (`user`), and these belong to somebody else: chown -R {user}: {}",
+        list(folders)
+    )]
+    Foreign {
+        /// The name of the user.
+        user: String,
+        /// The folders.
+        folders: Vec<PathBuf>,
+    },
+    /// The user cannot write the log or the audit file.
+    #[error("the master runs as {user} (`user`), who cannot write {}: let {user} write in its folder, or name another place with \
+             {option}", path.display())]
+    Unwritable {
+        /// The name of the user.
+        user: String,
+        /// The option that names the file.
+        option: &'static str,
+        /// The file, or its folder.
+        path: PathBuf,
+    },
+}
+
+fn list(folders: &[PathBuf]) -> String {
+    let folders: Vec<_> = folders
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    folders.join(" ")
+}
+
+/// Goes on as the user of `user`, if it is set and this process runs as root. Makes the folders that are missing for that user
+/// before. Call it while the process has one thread.
+///
+/// # Errors
+/// When there is no such user, this process may not become it, or what the master writes does not belong to that user.
+pub(crate) fn become_own_user(config: &MasterConfig) -> Result<(), OwnUserError> {
+    let Some(name) = &config.user else {
+        return Ok(());
+    };
+    let refused = |source| OwnUserError::Become {
+        user: name.clone(),
+        source,
+    };
+    let user = User::from_name(name).map_err(|error| refused(io::Error::from(error).into()))?;
+    let user = user.ok_or_else(|| refused(BecomeError::Unknown))?;
+    if Uid::effective().is_root() {
+        create_missing(config, &user);
+    }
+    become_user(name).map_err(refused)?;
+    check_places(config, &user)
+}
+
+/// The folders that belong to the master alone.
+fn own_folders(paths: &Paths) -> [&Path; 4] {
+    [
+        &paths.pki_dir,
+        &paths.cache_dir,
+        &paths.state_dir,
+        &paths.sock_dir,
+    ]
+}
+
+/// The files of the log and of the audit, and the options that name them.
+fn logs(config: &MasterConfig) -> Vec<(&'static str, PathBuf)> {
+    let mut logs = vec![("audit_file", config.audit_file())];
+    logs.extend(config.logging.file.clone().map(|path| ("log_file", path)));
+    logs
+}
+
+/// Makes the folders that are missing, for `user` to own. What cannot be made is found by [`check_places`], or when it is used.
+fn create_missing(config: &MasterConfig, user: &User) {
+    let logs = logs(config);
+    let log_folders = logs.iter().filter_map(|(_, file)| file.parent());
+    for folder in own_folders(&config.paths).into_iter().chain(log_folders) {
+        access_folder::create_above(folder);
+        let above = folder.parent().and_then(|above| metadata(above).ok());
+        // In a folder of somebody else root makes nothing: its owner could have root make it elsewhere.
+        if folder.exists() || above.is_none_or(|above| changeable(&above).is_some()) {
+            continue;
+        }
+        let made = DirBuilder::new()
+            .mode(0o700)
+            .create(folder)
+            .and_then(|()| lchown(folder, Some(user.uid.as_raw()), Some(user.gid.as_raw())));
+        if let Err(error) = made {
+            tracing::debug!("{} was not made: {error}", folder.display());
+        }
+    }
+}
+
+/// Checks that what the master writes is its own. Folders that are missing are none of somebody else.
+///
+/// # Errors
+/// `Foreign` and `Unwritable`.
+fn check_places(config: &MasterConfig, user: &User) -> Result<(), OwnUserError> {
+    let is_foreign =
+        |folder: &&Path| metadata(folder).is_ok_and(|found| found.uid() != user.uid.as_raw());
+    let folders = own_folders(&config.paths).into_iter();
+    let folders: Vec<PathBuf> = folders.filter(is_foreign).map(Path::to_owned).collect();
+    if !folders.is_empty() {
+        return Err(OwnUserError::Foreign {
+            user: user.name.clone(),
+            folders,
+        });
+    }
+    for (option, file) in logs(config) {
+        let unwritable =
+            |path: &Path| path.exists() && rustix::fs::access(path, Access::WRITE_OK).is_err();
+        let mut places = [Some(&*file), file.parent()].into_iter().flatten();
+        if let Some(path) = places.find(|path| unwritable(path)) {
+            return Err(OwnUserError::Unwritable {
+                user: user.name.clone(),
+                option,
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_somebody_else_are_named_all_at_once() {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = MasterConfig::default();
+        config.paths = config.paths.under(root.path());
+        config.audit_file = Some(root.path().join("audit.log"));
+        for folder in [&config.paths.pki_dir, &config.paths.state_dir] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let own = User::from_uid(Uid::effective()).unwrap().unwrap();
+        assert!(check_places(&config, &own).is_ok());
+        let other = User {
+            name: "fred".to_owned(),
+            uid: Uid::from_raw(own.uid.as_raw() + 1),
+            ..own
+        };
+        let line = check_places(&config, &other).unwrap_err().to_string();
+        let line = line.replace(&root.path().display().to_string(), "");
+        assert_eq!(
+            line,
+            "the master runs as fred (`user`), and these belong to somebody else: \
+             chown -R fred: /etc/saline/pki/master /var/lib/saline/master"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! `--check`: whether a minion can start with the configuration and the keys that are there.
+
+use std::error::Error;
+
+use saline_channel::Identity;
+use saline_config::MinionConfig;
+use saline_exec::Program;
+use saline_messages::MinionId;
+use saline_protocol::transport::Registry;
+
+use super::StartError;
+use crate::grains::host_name;
+use crate::link::settings::ConnectionSettings;
+
+/// Checks what a start needs, and what every command does. Changes nothing.
+///
+/// # Errors
+/// What would keep a minion from starting, or from running commands.
+pub(super) fn check(
+    config: &MinionConfig,
+    registry: &Registry,
+    program: &Program,
+) -> Result<(), Box<dyn Error>> {
+    ConnectionSettings::of(config, registry)?;
+    if config.id.is_none() {
+        MinionId::parse(&host_name()).map_err(StartError::Id)?;
+    }
+    let pki_dir = &config.paths.pki_dir;
+    // A first start makes them.
+    let has_keys = ["identity.key", "identity.pub"]
+        .iter()
+        .any(|file| pki_dir.join(file).symlink_metadata().is_ok());
+    if has_keys {
+        Identity::load(pki_dir)?;
+    }
+    program.check()?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The daemons as services: the check of their configuration, their health, and what they tell the service manager.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+use rustix::process::Signal;
+use saline_testing::{CommandOutput, Daemon, Fleet, TEST_TIMEOUT};
+
+fn master(fleet: &Fleet, option: &str) -> CommandOutput {
+    fleet.run("saline-master", &[option])
+}
+
+fn minion(fleet: &Fleet, id: &str, option: &str) -> CommandOutput {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+    command.arg("-c").arg(fleet.minion_config(id)).arg(option);
+    CommandOutput::from(command.output().unwrap())
+}
+
+#[test]
+fn a_check_names_the_mistake_and_makes_no_keys() {
+    let fleet = Fleet::new("zeromq", "");
+    fleet.write_master_config();
+    let checked = master(&fleet, "--check").expect(0);
+    assert!(
+        checked.stdout.ends_with(" is valid\n"),
+        "{}",
+        checked.stdout
+    );
+    assert!(!fleet.path("master/etc").exists() && !fleet.path("master/run").exists());
+    let file = fleet.config().join("master");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (line, named) in [
+        ("interfce: x\n", "master:8:1"),
+        ("user: nobody-of-this-name\n", "no such user"),
+    ] {
+        std::fs::write(&file, format!("{text}{line}")).unwrap();
+        let checked = master(&fleet, "--check").expect(1);
+        assert!(checked.stderr.contains(named), "{}", checked.stderr);
+        assert_eq!(checked.stderr.lines().count(), 1, "{}", checked.stderr);
+    }
+    std::fs::write(&file, text).unwrap();
+}
+
+#[test]
+fn a_check_reads_the_keys_beside_a_running_daemon() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    master(&fleet, "--check").expect(0);
+    minion(&fleet, "m1", "--check").expect(0);
+    for key in ["master/etc/saline/pki/master", "m1/etc/saline/pki/minion"] {
+        std::fs::write(fleet.path(key).join("identity.key"), "no key").unwrap();
+    }
+    let checked = master(&fleet, "--check").expect(1);
+    assert!(
+        checked.stderr.contains("identity.key"),
+        "{}",
+        checked.stderr
+    );
+    let checked = minion(&fleet, "m1", "--check").expect(1);
+    assert!(
+        checked.stderr.contains("identity.key"),
+        "{}",
+        checked.stderr
+    );
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[test]
+fn health_tells_who_is_there_and_what_is_wrong() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let health = |output: CommandOutput| -> serde_json::Value {
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    let told = health(master(&fleet, "--health").expect(0));
+    assert_eq!(told["healthy"], true);
+    assert_eq!(told["pid"], fleet.master().pid());
+    assert_eq!(
+        (&told["minions_present"], &told["keys_accepted"]),
+        (&1.into(), &1.into())
+    );
+    assert!(told["store_bytes"].as_u64() > Some(0), "{told}");
+    let told = health(minion(&fleet, "m1", "--health").expect(0));
+    assert_eq!(
+        (&told["id"], &told["jobs_running"]),
+        (&"m1".into(), &0.into())
+    );
+
+    fleet.kill_master();
+    let without = master(&fleet, "--health").expect(2);
+    assert!(
+        without.stderr.contains("it does not run"),
+        "{}",
+        without.stderr
+    );
+    fleet.minions["m1"].log.wait_for("is down", 1);
+    let output = minion(&fleet, "m1", "--health").expect(1);
+    assert!(
+        output
+            .stderr
+            .contains("its connection to the master at tcp://127.0.0.1:"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(health(output)["healthy"], false);
+}
+
+#[test]
+fn a_daemon_that_has_hung_is_told_from_one_that_does_not_run() {
+    let fleet = Fleet::with_minions("tcp", &[]);
+    fleet.master().signal(Signal::STOP);
+    let asked = master(&fleet, "--health").expect(2);
+    fleet.master().signal(Signal::CONT);
+    assert!(asked.stderr.contains("it has hung"), "{}", asked.stderr);
+    master(&fleet, "--health").expect(0);
+}
+
+/// A socket as a service manager has it.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn listen(fleet: &Fleet) -> (Self, std::path::PathBuf) {
+        let path = fleet.path("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        (Self(socket), path)
+    }
+
+    /// Waits for what the daemon tells beside that it is alive.
+    fn next(&self) -> String {
+        loop {
+            let told = self.any();
+            if told != "WATCHDOG=1" {
+                return told;
+            }
+        }
+    }
+
+    fn any(&self) -> String {
+        let mut buffer = [0; 4096];
+        let read = self.0.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..read]).trim().to_owned()
+    }
+}
+
+/// Starts a daemon under a service manager, and follows it until it has ended.
+fn is_followed(fleet: &Fleet, mut command: Command) {
+    let (manager, path) = Manager::listen(fleet);
+    command
+        .env("NOTIFY_SOCKET", path)
+        .env("WATCHDOG_USEC", "400000");
+    let mut daemon = Daemon::spawn(&mut command);
+    assert_eq!(manager.next(), "READY=1", "{}", daemon.log.text());
+    for _ in 0..2 {
+        assert_eq!(manager.any(), "WATCHDOG=1");
+    }
+    daemon.signal(Signal::HUP);
+    let reloading = manager.next();
+    assert!(
+        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reloading}"
+    );
+    assert_eq!(manager.next(), "READY=1");
+    daemon.signal(Signal::TERM);
+    assert_eq!(manager.next(), "STOPPING=1");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
+fn the_service_manager_follows_a_master() {
+    let fleet = Fleet::new("tcp", "");
+    fleet.write_master_config();
+    is_followed(&fleet, fleet.master_command());
+}
+
+#[test]
+fn the_service_manager_follows_a_minion() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    assert_eq!(fleet.minions.get_mut("m1").unwrap().terminate(), Some(0));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+    command.arg("-c").arg(fleet.minion_config("m1"));
+    is_followed(&fleet, command);
+}
