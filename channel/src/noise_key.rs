@@ -17,7 +17,7 @@ use saline_protocol::transport::Clock;
 const LABEL: &str = "PRIVATE KEY";
 
 /// The file of a private key.
-const FILE: &str = "noise.key";
+pub(super) const FILE: &str = "noise.key";
 
 /// The file beside it with the public half and the time of issue.
 const PUBLIC_FILE: &str = "noise.pub";

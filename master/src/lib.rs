@@ -35,6 +35,7 @@ mod decisions;
 mod error;
 mod events;
 pub mod grains;
+mod job_signer;
 pub mod jobs;
 pub mod keys;
 pub mod listener;

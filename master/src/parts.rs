@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use saline_channel::Identity;
 use saline_config::MasterConfig;
 use saline_messages::{MinionId, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
@@ -17,6 +16,7 @@ use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
+use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
@@ -99,7 +99,7 @@ pub(crate) struct MasterParts {
     versions: ProtocolVersions,
     context: Context,
     clock: MasterClock,
-    identity: Arc<Identity>,
+    signer: JobSigner,
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
@@ -123,7 +123,7 @@ impl MasterParts {
     )]
     pub(crate) fn start(
         config: MasterConfig,
-        identity: Arc<Identity>,
+        signer: JobSigner,
         stores: Stores,
         publishers: Vec<Arc<dyn Publisher>>,
         controls: Arc<[Arc<dyn ServerControl>]>,
@@ -170,7 +170,7 @@ impl MasterParts {
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
             sessions,
-            identity,
+            signer,
             settings,
             decisions,
             polls: WaitingPolls::new(context.clock),
@@ -248,6 +248,7 @@ impl MasterParts {
             clock: self.clock.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
             jobs: Arc::clone(&self.jobs),
+            signer: self.signer.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             grains: Arc::clone(&self.grains),
@@ -264,7 +265,7 @@ impl MasterParts {
         let limiter = Arc::clone(&minion.limiter);
         CallerVerbs {
             clock: self.clock.clone(),
-            identity: Arc::clone(&self.identity),
+            identity: Arc::clone(&self.signer.identity),
             jobs: Arc::clone(&self.jobs),
             minion_events: self.minion_event_firer(&limiter),
             limiter,
@@ -305,7 +306,7 @@ impl MasterParts {
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 decisions: self.decisions.clone(),
-                master: self.identity.public(),
+                master: self.signer.identity.public(),
                 keys: self.keys.clone(),
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
@@ -328,7 +329,7 @@ impl MasterParts {
             decisions: self.decisions.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
-            identity: Arc::clone(&self.identity),
+            identity: Arc::clone(&self.signer.identity),
             targets: self.target_resolver(),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
@@ -425,6 +426,7 @@ impl MasterParts {
         BatchScheduler {
             clock: self.clock.clone(),
             jobs: Arc::clone(&self.jobs),
+            signer: self.signer.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             events: self.events.clone(),
