@@ -60,7 +60,7 @@ impl PinnedMaster {
             ),
             (Ok(()), Some(known)) if known.identity != master.identity => tracing::warn!(
                 "the master has replaced its key: fingerprint {finger} is trusted from now on and stored in {path}, in the \
-                 place of {}, whose owner signed that",
+                 place of {}, which signed it",
                 known.identity.fingerprint()
             ),
             (Ok(()), _) => tracing::debug!("the master's session key was stored"),
@@ -110,9 +110,10 @@ impl PinnedMaster {
         let expected = trust.fingerprint().unwrap_or_default();
         if known.is_some_and(|known| known.had_fingerprint(found)) {
             return Distrust(format!(
-                "the master that answers has a key that it has replaced: its fingerprint is {found}, trusted is {expected}. \
-                 Nothing was sent to it. Either the master was restored from an old copy: put a newer one of its pki_dir \
-                 back; or somebody has the old key"
+                "the master that answers has a key that the trusted one has replaced: its fingerprint is {found}, trusted is \
+                 {expected}. Nothing was sent to it. If the master was restored from an old copy, put a newer copy of its \
+                 pki_dir back, or remove {path} and the minion will trust the old key again; otherwise somebody else has \
+                 that key"
             ));
         }
         let finger = match &self.finger {
