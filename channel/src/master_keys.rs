@@ -193,7 +193,7 @@ mod tests {
         let lines: String = (0..100)
             .map(|n| format!("predecessor: {}\n", finger(n)))
             .collect();
-        let text = identity.to_pem() + "predecessor: nonsense\n" + &lines;
+        let text = identity.to_pem() + &lines + "predecessor: nonsense\n";
         std::fs::write(&path, text).unwrap();
         let read = MasterKeys::read(&path).unwrap().unwrap();
         assert_eq!(read.predecessors, (92..100).map(finger).collect::<Vec<_>>());

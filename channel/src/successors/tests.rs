@@ -98,6 +98,17 @@ fn a_master_that_goes_back_to_an_old_key_leads_there_and_ends() {
 }
 
 #[test]
+fn a_successor_that_was_given_up_is_in_nobodys_way() {
+    let (identities, successors) = rotated(1);
+    let given_up = Identity::generate().unwrap().public();
+    let next = Identity::generate().unwrap().public();
+    let records = successors.with(&identities[1], given_up);
+    let records = records.with(&identities[1], next);
+    assert_eq!(records.predecessors_of(next), publics(&identities));
+    assert_eq!(records.predecessors_of(given_up), []);
+}
+
+#[test]
 fn records_survive_the_file_and_what_holds_none_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("identity.successors");
