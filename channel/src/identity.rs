@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 use zeroize::Zeroizing;
 
-use super::{KeyError, key_file, pem};
+use super::{KeyError, NoiseKey, key_file, pem};
 use saline_messages::random;
 
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
@@ -124,6 +124,8 @@ impl Identity {
             return Ok(identity);
         }
         let identity = Self::generate()?;
+        // One that is there was another identity's: peers that know it would take this one for that.
+        NoiseKey::remove(folder)?;
         // In this order: a crash in between leaves the private key.
         identity.write(&folder.join(FILE), 0o600)?;
         key_file::write(&public, &identity.public().to_pem(), 0o644)?;

@@ -6,7 +6,6 @@
 //! shows in `identity.pub`, which names the old identity until all is done.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use super::identity::{FILE, PUBLIC_FILE};
@@ -43,7 +42,7 @@ impl MasterIdentity {
         let public_path = folder.join(PUBLIC_FILE);
         let public = MasterKeys::read(&public_path).ok().flatten();
         let present = Identity::read_in(folder)?.map(|identity| identity.public());
-        if present.is_none() || present != public.as_ref().map(|public| public.identity) {
+        if present.is_some() && present != public.as_ref().map(|public| public.identity) {
             // Before anything names the new identity as the one that vouches for it.
             NoiseKey::remove(folder)?;
         }
@@ -112,22 +111,6 @@ fn take_over_next(folder: &Path) -> Result<Option<PublicIdentity>, KeyError> {
     })?;
     key_file::sync_folder(folder)?;
     Ok((!is_taken_over).then(|| identity.public()))
-}
-
-impl NoiseKey {
-    /// Removes the private key in `folder`, if there is one. When it was issued stays noted, so that the next one is later.
-    fn remove(folder: &Path) -> Result<(), KeyError> {
-        let path = folder.join(super::noise_key::FILE);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != ErrorKind::NotFound => Err(KeyError::Io {
-                what: "remove",
-                path,
-                source,
-            }),
-            // A loss of power brings it back only with what names the old identity.
-            _ => key_file::sync_folder(folder),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -114,8 +114,8 @@ impl Master {
         } = MasterIdentity::load_or_create(&config.paths.pki_dir)?;
         if let Some(replaced) = replaced {
             saline_daemon::notice!(
-                "the identity of the master is {} from now on, in the place of {}; minions that trust that one take it over \
-                 when they connect. Back up pki_dir",
+                "the identity of the master is {} from now on, in the place of {}. Minions that trust the old one follow when \
+                 they connect. Back up pki_dir",
                 identity.public().fingerprint(),
                 replaced.fingerprint()
             );

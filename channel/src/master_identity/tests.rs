@@ -144,14 +144,31 @@ fn a_copy_that_was_put_back_in_part_takes_the_same_identity_over() {
 fn a_new_identity_vouches_for_a_new_noise_key() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let first = load(folder);
-    for name in [FILE, PUBLIC_FILE] {
-        fs::remove_file(folder.join(name)).unwrap();
+    let mut before = load(folder);
+    for is_made_apart in [false, true] {
+        for name in [FILE, PUBLIC_FILE] {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+        if is_made_apart {
+            // As `saline-key` does.
+            Identity::load_or_create(folder).unwrap();
+        }
+        let made = load(folder);
+        follows(&made, &[], made.identity.public());
+        assert_ne!(made.identity.public(), before.identity.public());
+        // Peers that know the old one would resume sessions with the old identity.
+        assert_ne!(made.noise.public(), before.noise.public());
+        before = made;
     }
-    let second = load(folder);
-    follows(&second, &[], second.identity.public());
-    assert_ne!(second.identity.public(), first.identity.public());
-    // Peers that know the old one would resume sessions with the old identity.
+}
+
+#[test]
+fn an_identity_that_was_put_in_place_by_hand_vouches_for_a_new_noise_key() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (first, stranger) = (load(folder.path()), load(other.path()));
+    fs::copy(other.path().join(FILE), folder.path().join(FILE)).unwrap();
+    let second = load(folder.path());
+    follows(&second, &[], stranger.identity.public());
     assert_ne!(second.noise.public(), first.noise.public());
 }
 

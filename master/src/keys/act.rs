@@ -60,10 +60,9 @@ impl KeyStore {
     pub fn apply(&self, request: &KeyRequest) -> Applied {
         let mut applied = Applied::default();
         applied.error = match request {
-            KeyRequest::List => self.list().and_then(|keys| {
+            KeyRequest::List => self.list().map(|keys| {
                 applied.keys = keys;
-                applied.next_master = MasterIdentity::next(&self.pki_dir)?.map(|next| next.0);
-                Ok(())
+                applied.next_master = self.next_master();
             }),
             KeyRequest::RotateIdentity => {
                 let _turn = self.acting();
@@ -83,6 +82,17 @@ impl KeyStore {
         });
         applied.keys.extend(changed);
         applied
+    }
+
+    /// Returns the identity that the master's next start takes over. One that cannot be read keeps nobody from the keys.
+    fn next_master(&self) -> Option<[u8; 32]> {
+        match MasterIdentity::next(&self.pki_dir) {
+            Ok(next) => next.map(|next| next.0),
+            Err(error) => {
+                tracing::warn!("the next start of the master will fail: {error}");
+                None
+            }
+        }
     }
 
     fn act(
