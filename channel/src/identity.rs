@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 use zeroize::Zeroizing;
 
-use super::{KeyError, key_file, pem};
+use super::{KeyError, NoiseKey, key_file, pem};
 use saline_messages::random;
 
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
@@ -68,15 +68,15 @@ impl fmt::Debug for PublicIdentity {
 }
 
 /// Returns a fingerprint in lower case, without colons.
-fn plain_fingerprint(text: &str) -> String {
+pub(super) fn plain_fingerprint(text: &str) -> String {
     text.trim().replace(':', "").to_ascii_lowercase()
 }
 
 /// The name of the file that holds a private key.
-const FILE: &str = "identity.key";
+pub(super) const FILE: &str = "identity.key";
 
 /// The file of the public key beside it.
-const PUBLIC_FILE: &str = "identity.pub";
+pub(super) const PUBLIC_FILE: &str = "identity.pub";
 
 /// Returns the error of a file that is not there.
 fn missing(path: &Path) -> KeyError {
@@ -124,6 +124,8 @@ impl Identity {
             return Ok(identity);
         }
         let identity = Self::generate()?;
+        // One that is there was another identity's: peers that know it would take this one for that.
+        NoiseKey::remove(folder)?;
         // In this order: a crash in between leaves the private key.
         identity.write(&folder.join(FILE), 0o600)?;
         key_file::write(&public, &identity.public().to_pem(), 0o644)?;
@@ -139,7 +141,7 @@ impl Identity {
     }
 
     /// Reads `folder/identity.key`, if it is there.
-    fn read_in(folder: &Path) -> Result<Option<Self>, KeyError> {
+    pub(super) fn read_in(folder: &Path) -> Result<Option<Self>, KeyError> {
         let path = folder.join(FILE);
         let found = Self::read_optional(&path)?;
         match found.is_none() && folder.join(PUBLIC_FILE).symlink_metadata().is_ok() {
@@ -156,7 +158,8 @@ impl Identity {
         Self::read_optional(path)?.ok_or_else(|| missing(path))
     }
 
-    fn read_optional(path: &Path) -> Result<Option<Self>, KeyError> {
+    /// Reads a private key, if the file is there.
+    pub(super) fn read_optional(path: &Path) -> Result<Option<Self>, KeyError> {
         let Some(text) = key_file::read_private(path)? else {
             return Ok(None);
         };

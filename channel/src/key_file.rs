@@ -52,6 +52,15 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     })
 }
 
+/// Waits until the disk has the names of the files in `folder`.
+///
+/// # Errors
+/// When the disk fails.
+pub fn sync_folder(folder: &Path) -> Result<(), KeyError> {
+    let synced = fs::File::open(folder).and_then(|opened| opened.sync_all());
+    synced.map_err(io_error("sync", folder))
+}
+
 /// Reads the public key in `path`; returns none if there is no such file. Others may read it; links are not
 /// followed.
 ///

@@ -4,6 +4,8 @@
 //! the time, which a key of its own gets that is later than that of any key before it, whatever the clock says.
 
 use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -17,7 +19,7 @@ use saline_protocol::transport::Clock;
 const LABEL: &str = "PRIVATE KEY";
 
 /// The file of a private key.
-const FILE: &str = "noise.key";
+pub(super) const FILE: &str = "noise.key";
 
 /// The file beside it with the public half and the time of issue.
 const PUBLIC_FILE: &str = "noise.pub";
@@ -85,6 +87,20 @@ impl NoiseKey {
         key_file::write(&path, &text, 0o600)?;
         key.write_issued(&public_path)?;
         Ok(key)
+    }
+
+    /// Removes the private key in `folder`, if there is one. When it was issued stays noted, so that the next one is later.
+    pub(super) fn remove(folder: &Path) -> Result<(), KeyError> {
+        let path = folder.join(FILE);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(KeyError::Io {
+                what: "remove",
+                path,
+                source,
+            }),
+            // A loss of power after what follows does not bring it back.
+            _ => key_file::sync_folder(folder),
+        }
     }
 
     fn write_issued(&self, path: &Path) -> Result<(), KeyError> {

@@ -41,6 +41,20 @@ pub(super) fn decode(label: &str, prefix: &[u8], text: &str) -> Option<[u8; 32]>
     decode_private(label, prefix, text).map(|key| *key)
 }
 
+/// Encodes bytes as one block of `label`.
+pub(super) fn encode_block(label: &str, bytes: &[u8]) -> String {
+    let body = STANDARD.encode(bytes);
+    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+}
+
+/// Decodes the bytes in the first block of `label`.
+pub(super) fn decode_block(label: &str, text: &str) -> Option<Vec<u8>> {
+    let (_, after) = text.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (body, _) = after.split_once(&format!("-----END {label}-----"))?;
+    let base64: String = body.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(base64).ok()
+}
+
 /// Returns a line that gives a number a name, as it may stand between blocks.
 pub(super) fn number_line(name: &str, number: u64) -> String {
     format!("{name}: {number}\n")

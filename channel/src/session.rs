@@ -161,7 +161,7 @@ async fn resume(
     Ok(Established {
         answer: answer(credentials, &payload)?,
         session: Session::new(header.session, &keys, known.identity),
-        master: *known,
+        master: known.clone(),
     })
 }
 
@@ -181,33 +181,42 @@ fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelE
     fits.then_some(answer).ok_or(ChannelError::Mismatch)
 }
 
-/// Returns the keys of the master that was met, if it is the trusted one.
+/// Returns the keys of the master that was met, if it is the trusted one, or the trusted one has become it.
 fn believe(trust: &MasterTrust, met: &MetMaster) -> Result<MasterKeys, ChannelError> {
-    match trust {
-        MasterTrust::Pinned(known) if known.identity != met.identity => {
-            return Err(ChannelError::WrongMaster {
-                expected: known.identity.fingerprint(),
-                found: met.identity.fingerprint(),
-            });
+    let before = met.successors.predecessors_of(met.identity);
+    let is_trusted = match trust {
+        MasterTrust::Pinned(known) => {
+            known.identity == met.identity || before.contains(&known.identity)
         }
-        MasterTrust::Pinned(known) if met.issued < known.issued => {
-            return Err(ChannelError::OldNoiseKey);
+        MasterTrust::Successor { known, finger } => {
+            before.contains(&known.identity) && met.identity.has_fingerprint(finger)
         }
-        MasterTrust::FirstUse {
-            finger: Some(finger),
-        } if !met.identity.has_fingerprint(finger) => {
-            return Err(ChannelError::WrongMaster {
-                expected: finger.clone(),
-                found: met.identity.fingerprint(),
-            });
-        }
-        _ => {}
+        MasterTrust::FirstUse { finger } => finger.as_deref().is_none_or(|finger| {
+            let mut had = before.iter().chain([&met.identity]);
+            had.any(|identity| identity.has_fingerprint(finger))
+        }),
+    };
+    if !is_trusted {
+        return Err(ChannelError::WrongMaster {
+            expected: trust.fingerprint().unwrap_or_default(),
+            found: met.identity.fingerprint(),
+        });
     }
-    Ok(MasterKeys {
+    let known = match trust {
+        MasterTrust::Pinned(known) if known.identity == met.identity => Some(known),
+        _ => None,
+    };
+    if known.is_some_and(|known| met.issued < known.issued) {
+        return Err(ChannelError::OldNoiseKey);
+    }
+    let keys = MasterKeys {
         identity: met.identity,
         noise: Some(met.noise),
         issued: met.issued,
-    })
+        // A master that has lost its records is still the one that it was.
+        predecessors: known.map_or_else(Vec::new, |known| known.predecessors.clone()),
+    };
+    Ok(keys.with_predecessors(before.iter().map(PublicIdentity::fingerprint)))
 }
 
 /// Splits a reply of `kind` into header and body. Refusals and other kinds become errors.

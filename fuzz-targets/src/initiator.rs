@@ -146,7 +146,7 @@ pub(crate) fn initiator(bytes: &[u8]) {
     };
     let known = MasterKeys::of(PEERS.master_identity(), &PEERS.master_noise);
     let first = MasterTrust::FirstUse { finger: None };
-    let pinned = MasterTrust::Pinned(known);
+    let pinned = MasterTrust::Pinned(known.clone());
     match mode % 6 {
         0 => assert!(connect(Master::Raw(rest), &first).is_err()),
         1 => assert!(connect(Master::Raw(rest), &pinned).is_err()),

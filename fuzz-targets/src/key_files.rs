@@ -1,6 +1,6 @@
 //! Key files in PEM, and the folder of a daemon's keys.
 
-use saline_channel::{Identity, MasterKeys, NoiseKey, PublicIdentity};
+use saline_channel::{Identity, MasterKeys, NoiseKey, PublicIdentity, Successors};
 
 use crate::names::text;
 use crate::scratch_folder::ScratchFolder;
@@ -22,6 +22,11 @@ pub(crate) fn key_files(bytes: &[u8]) {
             assert_eq!(MasterKeys::read(&copy).ok().flatten(), Some(keys));
         }
         Err(_) => assert_eq!(from_text, None),
+    }
+    if let Ok(successors) = Successors::read(&public) {
+        let copy = folder.path().join("copy.successors");
+        successors.write(&copy).expect("the folder takes files");
+        assert_eq!(Successors::read(&copy).ok(), Some(successors));
     }
     for name in ["identity.key", "noise.key"] {
         folder.write(name, bytes);
@@ -46,6 +51,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         identity: PublicIdentity([7; 32]),
         noise: Some([9; 32]),
         issued: 1_700_000_000_000_000_000,
+        predecessors: vec![PublicIdentity([8; 32]).fingerprint()],
     };
     // Both blocks, as a minion pins them.
     let both = keys
@@ -55,7 +61,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let private = |body: &str| {
         format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n").into_bytes()
     };
+    let successors = Successors::from_bytes(&[5; 128]).unwrap_or_default();
+    let records = successors
+        .write(&path)
+        .map(|()| std::fs::read(&path).unwrap_or_default());
     vec![
+        records.unwrap_or_default(),
         public.clone().into_bytes(),
         both.unwrap_or_default(),
         private("MC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH"),

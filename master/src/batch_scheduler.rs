@@ -14,6 +14,7 @@ use saline_messages::{BatchEvent, Jid, MasterTime, MinionId};
 
 use crate::clock::MasterClock;
 use crate::events::Events;
+use crate::job_signer::JobSigner;
 use crate::jobs::{BatchReport, BatchStep, JobStore};
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -27,6 +28,7 @@ const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct BatchScheduler {
     pub(crate) clock: MasterClock,
     pub(crate) jobs: Arc<JobStore>,
+    pub(crate) signer: JobSigner,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
@@ -96,6 +98,7 @@ impl BatchScheduler {
                 for id in &minions {
                     tracing::debug!("batch {jid}: it is the turn of minion {id}");
                 }
+                let job = self.signer.sign_again(job);
                 self.publisher.private_job(job, minions).await;
             }
             // The job was removed meanwhile.

@@ -40,6 +40,7 @@ mod error;
 mod events;
 pub mod grains;
 mod health;
+mod job_signer;
 pub mod jobs;
 pub mod keys;
 pub mod listener;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use saline_channel::Identity;
 use saline_config::MasterConfig;
 use saline_messages::{MinionId, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
@@ -18,6 +17,7 @@ use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
 use crate::health::HealthChecks;
+use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
@@ -100,7 +100,7 @@ pub(crate) struct MasterParts {
     versions: ProtocolVersions,
     context: Context,
     clock: MasterClock,
-    identity: Arc<Identity>,
+    signer: JobSigner,
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
@@ -124,7 +124,7 @@ impl MasterParts {
     )]
     pub(crate) fn start(
         config: MasterConfig,
-        identity: Arc<Identity>,
+        signer: JobSigner,
         stores: Stores,
         publishers: Vec<Arc<dyn Publisher>>,
         controls: Arc<[Arc<dyn ServerControl>]>,
@@ -171,7 +171,7 @@ impl MasterParts {
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
             sessions,
-            identity,
+            signer,
             settings,
             decisions,
             polls: WaitingPolls::new(context.clock),
@@ -249,6 +249,7 @@ impl MasterParts {
             clock: self.clock.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
             jobs: Arc::clone(&self.jobs),
+            signer: self.signer.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             grains: Arc::clone(&self.grains),
@@ -265,7 +266,7 @@ impl MasterParts {
         let limiter = Arc::clone(&minion.limiter);
         CallerVerbs {
             clock: self.clock.clone(),
-            identity: Arc::clone(&self.identity),
+            identity: Arc::clone(&self.signer.identity),
             jobs: Arc::clone(&self.jobs),
             minion_events: self.minion_event_firer(&limiter),
             limiter,
@@ -306,7 +307,7 @@ impl MasterParts {
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 decisions: self.decisions.clone(),
-                master: self.identity.public(),
+                master: self.signer.identity.public(),
                 keys: self.keys.clone(),
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
@@ -329,7 +330,7 @@ impl MasterParts {
             decisions: self.decisions.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
-            identity: Arc::clone(&self.identity),
+            identity: Arc::clone(&self.signer.identity),
             targets: self.target_resolver(),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
@@ -437,6 +438,7 @@ impl MasterParts {
         BatchScheduler {
             clock: self.clock.clone(),
             jobs: Arc::clone(&self.jobs),
+            signer: self.signer.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             events: self.events.clone(),

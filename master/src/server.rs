@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_channel::MasterIdentity;
 use saline_channel::noise::Responder;
-use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::{MasterConfig, Paths};
 use saline_daemon::{Health, InstanceLock, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
@@ -17,6 +17,7 @@ use saline_protocol::transport::{
 use crate::access_folder;
 use crate::error::MasterError;
 use crate::health::ANSWER_TIMEOUT;
+use crate::job_signer::JobSigner;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
 use crate::peers::warn_of_unknown;
@@ -106,14 +107,21 @@ impl Master {
             ..
         } = &config.paths;
         take_over(cache_dir, state_dir, &["jobs", "backups"])?;
-        let identity = Arc::new(Identity::load_or_create(&config.paths.pki_dir)?);
-        let noise = NoiseKey::load_or_create(&config.paths.pki_dir)?;
-        let public = MasterKeys::of(identity.public(), &noise);
-        let public_file = config.paths.pki_dir.join("identity.pub");
-        // On a full disk nothing is written that is there already.
-        if !MasterKeys::read(&public_file).is_ok_and(|found| found == Some(public)) {
-            public.write(&public_file)?;
+        let MasterIdentity {
+            identity,
+            noise,
+            successors,
+            replaced,
+        } = MasterIdentity::load_or_create(&config.paths.pki_dir)?;
+        if let Some(replaced) = replaced {
+            saline_daemon::notice!(
+                "the identity of the master is {} from now on, in the place of {}. Minions that trust the old one follow when \
+                 they connect. Back up pki_dir",
+                identity.public().fingerprint(),
+                replaced.fingerprint()
+            );
         }
+        let identity = Arc::new(identity);
         let counters = Counters::new();
         let context = context(&config, &counters);
         check_named_users(&context, &config);
@@ -160,7 +168,10 @@ impl Master {
         let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();
         let state = MasterParts::start(
             config,
-            Arc::clone(&identity),
+            JobSigner {
+                identity: Arc::clone(&identity),
+                predecessors: successors.predecessors_of(identity.public()).into(),
+            },
             stores,
             publishers,
             controls,
@@ -188,7 +199,8 @@ impl Master {
             } = server;
             let responder =
                 Responder::new(Arc::clone(&identity), noise.clone(), control.certificate())
-                    .with_versions(versions);
+                    .with_versions(versions)
+                    .with_successors(successors.clone());
             let listener = Listener::new(
                 Arc::clone(&handlers),
                 responder,

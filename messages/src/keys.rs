@@ -90,6 +90,8 @@ pub enum KeyRequest {
         /// there any more, nothing is done.
         keys: Vec<KeyEntry>,
     },
+    /// Makes the identity that the master's next start takes over, unless there is one.
+    RotateIdentity,
 }
 
 /// The reply to a request about keys.
@@ -99,6 +101,8 @@ pub struct KeyReply {
     pub keys: Vec<KeyEntry>,
     /// The master's own identity, 32 bytes.
     pub master: [u8; 32],
+    /// The identity that the master's next start takes over, 32 bytes, if there is one.
+    pub next_master: Option<[u8; 32]>,
     /// The ids under which two machines, or a machine and a copy of it, are in use, with the address of
     /// each.
     pub duplicates: Vec<(MinionId, Vec<String>)>,

@@ -53,7 +53,7 @@ impl fmt::Display for ProtocolVersions {
 /// number skips it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// The kind of the extension: [`Self::ATTEMPT_TIME`] is the only one so far.
+    /// The kind of the extension: [`Self::ATTEMPT_TIME`] or [`Self::SUCCESSORS`].
     pub number: u16,
     /// The content of the extension.
     pub bytes: Vec<u8>,
@@ -65,6 +65,10 @@ impl Extension {
     /// WireGuard's timestamp.
     pub const ATTEMPT_TIME: u16 = 1;
 
+    /// The identities that a master had before, each of which signed its successor, from the oldest to the one that the
+    /// master has now. The channel makes and reads the bytes.
+    pub const SUCCESSORS: u16 = 2;
+
     /// Creates the extension that says when the handshake began.
     pub fn attempt_time(time: u64) -> Self {
         Self {
@@ -75,11 +79,29 @@ impl Extension {
 
     /// Finds among extensions when the handshake began; none when that is not said.
     pub fn find_attempt_time(extensions: &[Self]) -> Option<u64> {
-        let mut times = extensions
+        let bytes = Self::find(extensions, Self::ATTEMPT_TIME)?;
+        Some(u64::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Creates the extension that names the predecessors of a master's identity.
+    pub fn successors(bytes: Vec<u8>) -> Self {
+        Self {
+            number: Self::SUCCESSORS,
+            bytes,
+        }
+    }
+
+    /// Finds among extensions the predecessors of a master's identity, as bytes.
+    pub fn find_successors(extensions: &[Self]) -> Option<&[u8]> {
+        Self::find(extensions, Self::SUCCESSORS)
+    }
+
+    /// Returns the content of the first extension with this number.
+    fn find(extensions: &[Self], number: u16) -> Option<&[u8]> {
+        let mut found = extensions
             .iter()
-            .filter(|extension| extension.number == Self::ATTEMPT_TIME);
-        let bytes = times.next()?.bytes.as_slice().try_into().ok()?;
-        Some(u64::from_be_bytes(bytes))
+            .filter(|extension| extension.number == number);
+        Some(&found.next()?.bytes)
     }
 }
 

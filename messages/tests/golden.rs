@@ -148,6 +148,13 @@ fn authentication(lines: &mut String) {
         extensions: extensions.clone(),
     };
     line(lines, "Introduction", &introduction);
+    line(
+        lines,
+        "Extension.AttemptTime",
+        &Extension::attempt_time(1_700_000_000_000_000_000),
+    );
+    let successors = Extension::successors(vec![0xdd; 2]);
+    line(lines, "Extension.Successors", &successors);
     let welcome = |publications, group| {
         Admission::Accepted(Welcome {
             clock: 1,
@@ -386,6 +393,8 @@ fn operator(lines: &mut String) {
     };
     request(lines, "JobStates", states);
     request(lines, "Keys.List", OperatorRequest::Keys(KeyRequest::List));
+    let rotate = OperatorRequest::Keys(KeyRequest::RotateIdentity);
+    request(lines, "Keys.RotateIdentity", rotate);
     for action in [KeyAction::Accept, KeyAction::Reject, KeyAction::Delete] {
         let act = KeyRequest::Act {
             request_id: request_id(),
@@ -477,6 +486,7 @@ fn operator(lines: &mut String) {
     let keys = KeyReply {
         keys: keys.to_vec(),
         master: [2; 32],
+        next_master: Some([3; 32]),
         duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
         missing: vec![id()],
     };

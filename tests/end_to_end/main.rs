@@ -14,6 +14,7 @@ mod durability;
 mod durable_events;
 mod event_listener;
 mod first_job;
+mod identity;
 mod interrupt;
 mod job_states;
 mod job_store;

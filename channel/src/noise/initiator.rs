@@ -6,7 +6,7 @@ use super::{
     IK, MASTER, SplitKeys, XX, builder, check_introduction, introduce, prologue, read, resume_mac,
     split, write,
 };
-use crate::{ChannelError, Identity, NoiseKey, PublicIdentity};
+use crate::{ChannelError, Identity, NoiseKey, PublicIdentity, Successors};
 use saline_messages::{Extension, ProtocolVersions, Role};
 
 /// The keys and the name of the connecting side.
@@ -52,6 +52,8 @@ pub struct MetMaster {
     pub noise: [u8; 32],
     /// When the identity vouched for it, in nanoseconds since 1970.
     pub issued: u64,
+    /// What it says of the identities that it had before; nothing of that is checked.
+    pub successors: Successors,
 }
 
 /// A first contact that waits for the reply.
@@ -84,10 +86,14 @@ impl<'a> FirstContact<'a> {
         let (introduction, noise) = check_introduction(&self.state, MASTER, &payload)?;
         let mine = self.keys.introduce();
         let body = write(&mut self.state, &mine)?;
+        let successors = Extension::find_successors(&introduction.extensions);
         let master = MetMaster {
             identity: PublicIdentity(introduction.identity),
             noise,
             issued: introduction.issued,
+            successors: successors
+                .and_then(Successors::from_bytes)
+                .unwrap_or_default(),
         };
         Ok((master, body, split(self.state)))
     }

@@ -9,7 +9,7 @@ use super::{
     IK, MASTER, MAX_HANDSHAKE, SplitKeys, VerifiedPeer, XX, builder, check_introduction, introduce,
     prologue, read, resume_mac_key, split, write,
 };
-use crate::{ChannelError, Identity, NoiseKey, PublicIdentity};
+use crate::{ChannelError, Identity, NoiseKey, PublicIdentity, Successors};
 use saline_messages::{Extension, ProtocolVersions, Role};
 
 /// The answering side: a master's keys.
@@ -19,6 +19,7 @@ pub struct Responder {
     noise: NoiseKey,
     certificate: Option<[u8; 32]>,
     versions: ProtocolVersions,
+    successors: Successors,
 }
 
 /// A first contact that waits for its third message.
@@ -43,7 +44,15 @@ impl Responder {
             noise,
             certificate,
             versions: ProtocolVersions::OURS,
+            successors: Successors::default(),
         }
+    }
+
+    /// Returns a responder that says at a first contact how its identity followed from earlier ones.
+    #[must_use]
+    pub fn with_successors(mut self, successors: Successors) -> Self {
+        self.successors = successors;
+        self
     }
 
     /// Returns a responder that speaks other versions, as that of a successor does.
@@ -62,13 +71,17 @@ impl Responder {
         let prologue = prologue(role, self.certificate);
         let mut state = builder(XX, &self.noise, &prologue)?.build_responder()?;
         read(&mut state, message)?;
+        let mut extensions = Vec::new();
+        if !self.successors.is_empty() {
+            extensions.push(Extension::successors(self.successors.to_bytes()));
+        }
         let mine = introduce(
             &self.identity,
             MASTER,
             "",
             &self.noise,
             self.versions,
-            Vec::new(),
+            extensions,
         );
         let reply = write(&mut state, &mine)?;
         Ok((PendingHandshake { role, state }, reply))

@@ -86,6 +86,20 @@ pub fn sign_job(identity: &Identity, job: Job) -> SignedJob {
     }
 }
 
+/// Signs a job again that one of the `predecessors` of the identity has signed. Any other job is left as it is.
+pub fn sign_again(
+    identity: &Identity,
+    predecessors: &[PublicIdentity],
+    mut signed: SignedJob,
+) -> SignedJob {
+    let bytes = signed_bytes(&signed.job);
+    let is_signed_by = |key: &PublicIdentity| key.verifies(&bytes, &signed.signature);
+    if !is_signed_by(&identity.public()) && predecessors.iter().any(is_signed_by) {
+        signed.signature = identity.sign(&bytes);
+    }
+    signed
+}
+
 /// Returns the job with the values of its secrets, if `master` signed it. The values are compared with their digests
 /// when they are [put in](Secrets::put_in).
 pub fn verify_job(master: &PublicIdentity, signed: SignedJob) -> Option<(Job, Option<Secrets>)> {

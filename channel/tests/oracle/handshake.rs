@@ -19,6 +19,16 @@ pub const MINION: u8 = 1;
 /// The number of the extension that says when a handshake began: nanoseconds since 1970, 8 bytes, big-endian.
 pub const ATTEMPT_TIME: u16 = 1;
 
+/// The number of the extension by which a master names the identities that it had before.
+pub const SUCCESSORS: u16 = 2;
+
+/// Returns the record by which an identity signs that another one takes its place: both public keys and the signature.
+pub fn successor(predecessor: &Identity, identity: &[u8; 32]) -> Vec<u8> {
+    let both = [predecessor.public(), *identity].concat();
+    let signature = predecessor.sign(&[b"saline/1 successor of a master", &both[..]].concat());
+    [both, signature].concat()
+}
+
 /// What both sides say of themselves inside the handshake, field by field as on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {

@@ -11,7 +11,8 @@ use saline_channel::noise::{Responder, SplitKeys};
 use saline_channel::publication::{Body, Content, topic_of};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{
-    ChannelError, Credentials, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
+    ChannelError, Credentials, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity,
+    establish,
 };
 use saline_messages::{
     Admission, Class, GroupKeyMaterial, MinionId, ProtocolVersions, Role, SOFTWARE, SessionId,
@@ -22,7 +23,9 @@ use snow::HandshakeState;
 use tokio::time::Instant;
 
 use super::cipher::{self, Key, noise_public};
-use super::handshake::{ATTEMPT_TIME, MASTER, MINION, Side, Split, finish, read, split, write};
+use super::handshake::{
+    ATTEMPT_TIME, MASTER, MINION, SUCCESSORS, Side, Split, finish, read, split, successor, write,
+};
 use super::header::{Header, class, kind};
 
 const CERTIFICATE: Option<[u8; 32]> = Some([6; 32]);
@@ -211,6 +214,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
         identity: saline_channel::PublicIdentity(master.side.identity.public()),
         noise: Some(noise_public(&master.side.noise)),
         issued: ISSUED,
+        predecessors: Vec::new(),
     };
     let deadline = Clock.after(Duration::from_secs(60));
     for (trust, handshake) in [
@@ -218,7 +222,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
             MasterTrust::FirstUse { finger: None },
             vec![kind::FIRST, kind::FIRST_FINISH],
         ),
-        (MasterTrust::Pinned(keys), vec![kind::RESUME]),
+        (MasterTrust::Pinned(keys.clone()), vec![kind::RESUME]),
     ] {
         let made = establish(&master, &credentials, &trust, deadline).await;
         let made = made.unwrap();
@@ -279,6 +283,7 @@ async fn a_replaced_noise_key_is_refused() {
             identity: saline_channel::PublicIdentity(master.side.identity.public()),
             noise: None,
             issued: seen,
+            predecessors: Vec::new(),
         });
         let met = establish(&master, &credentials, &trust, deadline).await;
         if is_refused {
@@ -288,5 +293,134 @@ async fn a_replaced_noise_key_is_refused() {
         } else {
             assert_eq!(met.unwrap().master.issued, ISSUED);
         }
+    }
+}
+
+/// A master of the oracle with the last of three identities, its earlier ones, and records in this order.
+fn rotated_master(records: &[(usize, usize)]) -> (OracleMaster, [PublicIdentity; 3]) {
+    let identities = [[40; 32], [41; 32], [MASTER + 3; 32]].map(|seed| {
+        let identity = cipher::Identity::from_seed(&seed);
+        (PublicIdentity(identity.public()), identity)
+    });
+    let record = |&(from, to): &(usize, usize)| successor(&identities[from].1, &identities[to].0.0);
+    let mut side = side(MASTER, "");
+    side.extensions = vec![
+        (0x7001, vec![3; 20]),
+        (SUCCESSORS, records.iter().flat_map(record).collect()),
+    ];
+    let master = OracleMaster {
+        side,
+        welcome: encode(&Admission::<Welcome>::Pending),
+        state: Mutex::default(),
+    };
+    (master, identities.map(|(public, _)| public))
+}
+
+#[tokio::test]
+async fn a_master_is_followed_from_each_of_its_identities_and_from_no_other() {
+    let credentials = Credentials {
+        role: Role::Minion,
+        id: "m1".to_owned(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    };
+    let deadline = Clock.after(Duration::from_secs(60));
+    let finger = |identity: PublicIdentity| Some(identity.fingerprint());
+    let meant = |finger| MasterTrust::FirstUse { finger };
+    let [first, second, third] = rotated_master(&[]).1;
+    let stranger = PublicIdentity([1; 32]);
+    let pinned = |identity| MasterTrust::Pinned(MasterKeys::identity_alone(identity));
+    let expected = |known, finger: PublicIdentity| MasterTrust::Successor {
+        known: MasterKeys::identity_alone(known),
+        finger: finger.fingerprint(),
+    };
+    let all: &[(usize, usize)] = &[(0, 1), (1, 2)];
+    for (records, trust, follows) in [
+        (all, pinned(first), true),
+        (all, pinned(second), true),
+        (all, pinned(third), true),
+        (all, pinned(stranger), false),
+        (all, meant(finger(first)), true),
+        (all, meant(finger(third)), true),
+        (all, meant(finger(stranger)), false),
+        (all, expected(first, third), true),
+        (all, expected(first, second), false),
+        (all, expected(stranger, third), false),
+        // What is cut off at either end, forked, out of order or about others.
+        (&all[1..], pinned(first), false),
+        (&all[1..], pinned(second), true),
+        (&all[..1], pinned(first), false),
+        (&[(0, 1), (0, 2)], pinned(second), false),
+        (&[(0, 1), (0, 2)], pinned(first), true),
+        (&[(1, 2), (0, 1)], pinned(first), false),
+        (&[], pinned(first), false),
+        (&[(0, 1); 9], pinned(first), false),
+    ] {
+        let (master, _) = rotated_master(records);
+        let met = establish(&master, &credentials, &trust, deadline).await;
+        let case = format!("{records:?} {trust:?}");
+        match met {
+            Ok(made) => {
+                assert!(follows, "{case}");
+                assert_eq!(made.master.identity, third, "{case}");
+                assert_eq!(made.session.master(), third, "{case}");
+                let had = |identity: PublicIdentity| {
+                    let finger = identity.fingerprint();
+                    made.master.had_fingerprint(&finger)
+                };
+                assert_eq!(had(second), records.contains(&(1, 2)), "{case}");
+                assert!(!had(third) && !had(stranger), "{case}");
+            }
+            Err(ChannelError::WrongMaster { found, .. }) => {
+                assert!(!follows, "{case}");
+                assert_eq!(found, third.fingerprint(), "{case}");
+                let came = &master.state.lock().unwrap().came;
+                assert_eq!(*came, [(kind::FIRST, 0)], "it is told nothing: {case}");
+            }
+            Err(error) => panic!("{case}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_has_followed_does_not_go_back() {
+    let credentials = Credentials {
+        role: Role::Minion,
+        id: "m1".to_owned(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    };
+    let deadline = Clock.after(Duration::from_secs(60));
+    let (master, [first, second, third]) = rotated_master(&[(0, 1), (1, 2)]);
+    let trust = MasterTrust::Pinned(MasterKeys::identity_alone(first));
+    let made = establish(&master, &credentials, &trust, deadline).await;
+    let known = made.unwrap().master;
+    assert_eq!(
+        known.predecessors,
+        [first.fingerprint(), second.fingerprint()]
+    );
+    // Its records may be gone: it is the master that it was, and what was known stays known.
+    let (bare, _) = rotated_master(&[]);
+    let trust = MasterTrust::Pinned(MasterKeys {
+        noise: None,
+        ..known.clone()
+    });
+    let again = establish(&bare, &credentials, &trust, deadline).await;
+    assert_eq!(again.unwrap().master, known);
+    // Somebody with the first key, with and without a successor of it that leads elsewhere.
+    for records in [
+        Vec::new(),
+        successor(&cipher::Identity::from_seed(&[40; 32]), &third.0),
+    ] {
+        let (mut thief, _) = rotated_master(&[]);
+        thief.side.identity = cipher::Identity::from_seed(&[40; 32]);
+        thief.side.extensions = vec![(SUCCESSORS, records)];
+        let met = establish(&thief, &credentials, &trust, deadline).await;
+        assert!(
+            matches!(met, Err(ChannelError::WrongMaster { .. })),
+            "{met:?}"
+        );
     }
 }

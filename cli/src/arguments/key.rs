@@ -36,6 +36,8 @@ pub(crate) enum KeyVerb {
     Act(KeyAction, Selection),
     /// Make a new group key.
     RotateGroupKey,
+    /// Make the identity that the master's next start takes over.
+    RotateIdentity,
 }
 
 /// The part of a key that is printed.
@@ -149,6 +151,11 @@ pub(crate) struct KeyArguments {
     /// rejecting a key does so too.
     #[arg(long)]
     rotate_aes_key: bool,
+
+    /// Make the key that identifies the master from its next start on. The present one signs it, and minions take it over
+    /// when they connect.
+    #[arg(long)]
+    rotate_identity: bool,
 
     /// Generate the key pair of a minion with this id, for a minion that is set up before it runs.
     #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
@@ -264,11 +271,13 @@ impl KeyArguments {
             read.finger_all,
             read.gen_keys.is_some(),
             read.rotate_aes_key,
+            read.rotate_identity,
         ];
         if verbs.into_iter().filter(|asked| *asked).count() > 1 {
             return Err(Refused::usage(
                 USAGE,
-                "one thing at a time: list, accept, reject, delete, print, finger, gen-keys or rotate-aes-key",
+                "one thing at a time: list, accept, reject, delete, print, finger, gen-keys, rotate-aes-key or \
+                 rotate-identity",
             ));
         }
         Ok(read)
@@ -294,6 +303,9 @@ impl KeyArguments {
     pub(crate) fn verb(&self) -> KeyVerb {
         if self.rotate_aes_key {
             return KeyVerb::RotateGroupKey;
+        }
+        if self.rotate_identity {
+            return KeyVerb::RotateIdentity;
         }
         let all = || "*".to_owned();
         let one_or_all = |one: &Option<String>, every: bool| one.clone().or(every.then(all));

@@ -4,6 +4,7 @@ mod change;
 mod generate;
 mod last_seen;
 mod listing;
+mod rotate_identity;
 mod wrong_key;
 
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::io;
 
 use saline_channel::PublicIdentity;
 use saline_data::printable::escape_line;
-use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
+use saline_messages::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId};
 use saline_protocol::transport::Registry;
 
 use self::last_seen::LastSeenOfKeys;
@@ -27,6 +28,9 @@ use crate::{exit, process_user, settings};
 
 /// The name under which the master's own key is shown; the name of its file at minions.
 const MASTERS: &str = "master.pub";
+
+/// The name under which the key that the master's next start takes over is shown.
+const NEXT_MASTERS: &str = "master.pub.next";
 
 /// Carries out the command line of `saline-key`. Returns the exit code.
 ///
@@ -100,62 +104,80 @@ struct KeyCommand<'a> {
 
 impl KeyCommand<'_> {
     async fn carry_out(&self, screen: &mut Screen<'_>, verb: KeyVerb) -> io::Result<u8> {
-        let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb else {
-            return self.rotate_group_key(screen).await;
-        };
-        let glob = match Glob::list(&selection.glob) {
-            Ok(glob) => glob,
-            Err(why) => {
-                complain(screen, &why);
-                return Ok(exit::USAGE);
-            }
-        };
-        let reply = match self.store.ask(screen, KeyRequest::List).await {
-            Ok(reply) => reply,
-            Err(why) => return Ok(complain(screen, &why)),
-        };
         match verb {
-            KeyVerb::Show(listing, selection) => {
-                let keys = matching(&reply.keys, &selection, &glob);
-                let last_seen = match self.shows_last_seen && !self.format.is_for_programs() {
-                    true => LastSeenOfKeys::read(screen, self.store, &keys).await,
-                    false => LastSeenOfKeys::default(),
-                };
-                let shown = Shown {
-                    listing,
-                    selection: &selection,
-                    shows_master: glob.matches(MASTERS),
-                    keys,
-                    last_seen,
-                };
-                self.show(screen, shown, &reply)
-            }
-            KeyVerb::Act(action, selection) => {
-                let is_missing = |id: &MinionId| KeyEntry {
-                    id: id.clone(),
-                    state: KeyState::Accepted,
-                    identity: KeyEntry::NO_KEY,
-                };
-                let missing: Vec<KeyEntry> = reply.missing.iter().map(is_missing).collect();
-                let mut keys = matching(&reply.keys, &selection, &glob);
-                keys.extend(matching(&missing, &selection, &glob));
-                keys.retain(|key| key.holds_key() || action == KeyAction::Delete);
-                if keys.is_empty() {
-                    return match &selection.fingerprint {
-                        Some(fingerprint) => {
-                            let others = reply
-                                .keys
-                                .iter()
-                                .filter(|key| glob.matches(key.id.as_str()));
-                            Ok(wrong_key::explain(screen, action, fingerprint, others))
-                        }
-                        None => self.no_match(screen, &selection),
+            KeyVerb::Show(listing, selection) => match self.list(screen, &selection).await {
+                Ok((glob, reply)) => {
+                    let keys = matching(&reply.keys, &selection, &glob);
+                    let last_seen = match self.shows_last_seen && !self.format.is_for_programs() {
+                        true => LastSeenOfKeys::read(screen, self.store, &keys).await,
+                        false => LastSeenOfKeys::default(),
                     };
+                    let shown = Shown {
+                        listing,
+                        selection: &selection,
+                        shows_master: glob.matches(MASTERS),
+                        keys,
+                        last_seen,
+                    };
+                    self.show(screen, shown, &reply)
                 }
-                self.act(screen, action, keys).await
-            }
+                Err(code) => Ok(code),
+            },
+            KeyVerb::Act(action, selection) => match self.list(screen, &selection).await {
+                Ok((glob, reply)) => self.act_on(screen, action, &selection, &glob, &reply).await,
+                Err(code) => Ok(code),
+            },
             KeyVerb::RotateGroupKey => self.rotate_group_key(screen).await,
+            KeyVerb::RotateIdentity => self.rotate_identity(screen).await,
         }
+    }
+
+    /// Lists all keys, and compiles the glob over their names. Otherwise says why not, and returns the exit code.
+    async fn list(
+        &self,
+        screen: &mut Screen<'_>,
+        selection: &Selection,
+    ) -> Result<(Glob, KeyReply), u8> {
+        let glob = Glob::list(&selection.glob).map_err(|why| {
+            complain(screen, &why);
+            exit::USAGE
+        })?;
+        let reply = self.store.ask(screen, KeyRequest::List).await;
+        let reply = reply.map_err(|why| complain(screen, &why))?;
+        Ok((glob, reply))
+    }
+
+    /// Acts on the selected ones of the keys that were listed.
+    async fn act_on(
+        &self,
+        screen: &mut Screen<'_>,
+        action: KeyAction,
+        selection: &Selection,
+        glob: &Glob,
+        reply: &KeyReply,
+    ) -> io::Result<u8> {
+        let is_missing = |id: &MinionId| KeyEntry {
+            id: id.clone(),
+            state: KeyState::Accepted,
+            identity: KeyEntry::NO_KEY,
+        };
+        let missing: Vec<KeyEntry> = reply.missing.iter().map(is_missing).collect();
+        let mut keys = matching(&reply.keys, selection, glob);
+        keys.extend(matching(&missing, selection, glob));
+        keys.retain(|key| key.holds_key() || action == KeyAction::Delete);
+        if keys.is_empty() {
+            return match &selection.fingerprint {
+                Some(fingerprint) => {
+                    let others = reply
+                        .keys
+                        .iter()
+                        .filter(|key| glob.matches(key.id.as_str()));
+                    Ok(wrong_key::explain(screen, action, fingerprint, others))
+                }
+                None => self.no_match(screen, selection),
+            };
+        }
+        self.act(screen, action, keys).await
     }
 
     async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> io::Result<u8> {

@@ -158,8 +158,9 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         unit: "fingerprint",
         default: "",
         help: "The master's fingerprint, as `saline-key -F master` prints it on the master; \
-               another master is refused. Not set: the first master that answers is trusted \
-               from then on.",
+               another master is refused, unless it has replaced that key since \
+               (`docs/identity.md`). Not set: the first master that answers is trusted from then \
+               on.",
         read: |config, given| {
             config.master_finger = given.optional(|given| {
                 given.checked("a fingerprint", |text| {

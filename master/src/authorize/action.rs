@@ -42,6 +42,8 @@ pub enum Action {
     ReadLastSeen,
     /// Make a new group key.
     RotateGroupKey,
+    /// Make the identity that the master's next start takes over.
+    RotateIdentity,
     /// Speak as a minion in its own session: report, take jobs, deliver returns, fire events.
     ActAsMinion,
     /// Speak as a caller beside a minion: deliver the return of a call, fire events.
@@ -52,7 +54,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the table that the tests hold.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Publish,
         Self::CancelJob,
         Self::ReadJob,
@@ -63,6 +65,7 @@ impl Action {
         Self::MatchTarget,
         Self::ReadLastSeen,
         Self::RotateGroupKey,
+        Self::RotateIdentity,
         Self::ActAsMinion,
         Self::ActAsCaller,
         Self::PollOwnKey,
@@ -83,8 +86,7 @@ impl Action {
                 | RunnerRequest::Kill { .. }
                 | RunnerRequest::Keep { .. },
             )) => Self::OwnRun,
-            Operator(OperatorRequest::Keys(KeyRequest::List)) => Self::ListKeys,
-            Operator(OperatorRequest::Keys(KeyRequest::Act { .. })) => Self::ChangeKeys,
+            Operator(OperatorRequest::Keys(request)) => Self::of_keys(request),
             Operator(OperatorRequest::MatchTarget { .. }) => Self::MatchTarget,
             Operator(OperatorRequest::LastSeen(_)) => Self::ReadLastSeen,
             Operator(OperatorRequest::RotateGroupKey) => Self::RotateGroupKey,
@@ -108,6 +110,15 @@ impl Action {
         }
     }
 
+    /// Returns the action of a request about keys.
+    pub fn of_keys(request: &KeyRequest) -> Self {
+        match request {
+            KeyRequest::List => Self::ListKeys,
+            KeyRequest::Act { .. } => Self::ChangeKeys,
+            KeyRequest::RotateIdentity => Self::RotateIdentity,
+        }
+    }
+
     /// Returns the action in words, for people and for the audit file.
     pub fn name(self) -> &'static str {
         match self {
@@ -121,6 +132,7 @@ impl Action {
             Self::MatchTarget => "match a target",
             Self::ReadLastSeen => "ask where minions were seen",
             Self::RotateGroupKey => "rotate the group key",
+            Self::RotateIdentity => "rotate the identity of the master",
             Self::ActAsMinion => "act as a minion",
             Self::ActAsCaller => "act as a caller",
             Self::PollOwnKey => "poll for its key",

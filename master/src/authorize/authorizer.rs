@@ -174,7 +174,8 @@ fn is_of_operators(action: Action) -> bool {
         | Action::ChangeKeys
         | Action::MatchTarget
         | Action::ReadLastSeen
-        | Action::RotateGroupKey => true,
+        | Action::RotateGroupKey
+        | Action::RotateIdentity => true,
         Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
     }
 }
@@ -302,7 +303,8 @@ impl<'a> Rules<'a> {
             Action::ListKeys
             | Action::ChangeKeys
             | Action::ReadLastSeen
-            | Action::RotateGroupKey => {
+            | Action::RotateGroupKey
+            | Action::RotateIdentity => {
                 let mut rules = self.own.iter();
                 match rules.any(|rule| matches!(rule.scope, RuleScope::Keys)) {
                     true => Ok(self.allowed("@wheel")),

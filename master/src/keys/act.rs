@@ -1,6 +1,6 @@
 //! The changes that operators make to keys.
 
-use saline_channel::KeyError;
+use saline_channel::{KeyError, MasterIdentity};
 use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
 
 use super::folder::Found;
@@ -48,6 +48,8 @@ pub struct Applied {
     pub keys: Vec<KeyEntry>,
     /// The changes that were made.
     pub changes: Vec<KeyChange>,
+    /// The identity that the master's next start takes over, if there is one and the request was to list or to rotate.
+    pub next_master: Option<[u8; 32]>,
     /// The error that ended the request early. The changes before it stand.
     pub error: Option<KeyError>,
 }
@@ -58,7 +60,15 @@ impl KeyStore {
     pub fn apply(&self, request: &KeyRequest) -> Applied {
         let mut applied = Applied::default();
         applied.error = match request {
-            KeyRequest::List => self.list().map(|keys| applied.keys = keys),
+            KeyRequest::List => self.list().map(|keys| {
+                applied.keys = keys;
+                applied.next_master = self.next_master();
+            }),
+            KeyRequest::RotateIdentity => {
+                let _turn = self.acting();
+                MasterIdentity::prepare_next(&self.pki_dir)
+                    .map(|next| applied.next_master = Some(next.0))
+            }
             KeyRequest::Act { action, keys, .. } => self.act(*action, keys, &mut applied.changes),
         }
         .err();
@@ -72,6 +82,17 @@ impl KeyStore {
         });
         applied.keys.extend(changed);
         applied
+    }
+
+    /// Returns the identity that the master's next start takes over. One that cannot be read keeps nobody from the keys.
+    fn next_master(&self) -> Option<[u8; 32]> {
+        match MasterIdentity::next(&self.pki_dir) {
+            Ok(next) => next.map(|next| next.0),
+            Err(error) => {
+                tracing::warn!("the next start of the master will fail: {error}");
+                None
+            }
+        }
     }
 
     fn act(

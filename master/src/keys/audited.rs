@@ -7,41 +7,54 @@ use saline_protocol::transport::Clock;
 use crate::audit::{AuditFile, Details, Outcome, Record};
 use crate::authorize::{Action, Principal};
 
-/// Returns what a request does to keys, in a word.
-pub(crate) fn describe_act(request: &KeyRequest) -> String {
-    let word = match request {
-        KeyRequest::List => "list",
-        KeyRequest::Act { action, .. } => match action {
-            KeyAction::Accept => "accept",
-            KeyAction::Reject => "reject",
-            KeyAction::Delete => "delete",
-        },
+/// Returns the minions whose keys a request changes.
+pub(crate) fn named_minions(request: &KeyRequest) -> Vec<MinionId> {
+    match request {
+        KeyRequest::Act { keys, .. } => keys.iter().map(|key| key.id.clone()).collect(),
+        KeyRequest::List | KeyRequest::RotateIdentity => Vec::new(),
+    }
+}
+
+/// Returns what the line of a request says beside its action.
+pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Details<'m> {
+    let KeyRequest::Act {
+        request_id, action, ..
+    } = request
+    else {
+        return Details::default();
     };
-    word.to_owned()
+    let word = match action {
+        KeyAction::Accept => "accept",
+        KeyAction::Reject => "reject",
+        KeyAction::Delete => "delete",
+    };
+    Details {
+        minions: Some(minions),
+        subject: Some(word.to_owned()),
+        request: Some(*request_id),
+        ..Details::default()
+    }
 }
 
 /// Notes a request that is carried out without a master, if it changes something. Blocks on the disk.
 /// That it cannot be noted is logged, since whoever may write the keys is root to the master.
 pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
-    let KeyRequest::Act {
-        request_id, keys, ..
-    } = request
-    else {
+    if *request == KeyRequest::List {
         return;
-    };
+    }
     let principal = match saline_private_files::is_root() {
         true => Principal::LocalRoot,
         false => Principal::MasterUser,
     };
-    let minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
+    let minions = named_minions(request);
+    let details = describe(request, &minions);
+    let subject: Vec<&str> = details.subject.as_deref().into_iter().collect();
     let record = Record {
         principal: principal.to_string(),
-        action: Action::ChangeKeys.name(),
+        action: Action::of_keys(request).name(),
         details: Details {
-            minions: Some(&minions),
-            subject: Some(format!("{}, without a master", describe_act(request))),
-            request: Some(*request_id),
-            ..Details::default()
+            subject: Some([&subject[..], &["without a master"]].concat().join(", ")),
+            ..details
         },
         outcome: Outcome::Allowed {
             rule: "who may write the keys",

@@ -18,7 +18,7 @@ mod root_key;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_channel::KeyError;
@@ -27,7 +27,7 @@ use saline_protocol::transport::Clock;
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
-pub(crate) use audited::describe_act;
+pub(crate) use audited::{describe, named_minions};
 pub use authenticate::Verdict;
 pub use external_changes::{ExternalChange, KeyChanges};
 pub use offline::offline;
@@ -44,6 +44,7 @@ use key_sources::KeySources;
 #[derive(Debug)]
 pub struct KeyStore {
     clock: Clock,
+    pki_dir: PathBuf,
     accepted: Folder,
     denied: Folder,
     pending: Folder,
@@ -91,6 +92,7 @@ impl KeyStore {
         let folder = |state: KeyState| Folder::open(pki_dir.join(state.folder()));
         Ok(Self {
             clock,
+            pki_dir: pki_dir.to_owned(),
             accepted: folder(KeyState::Accepted)?,
             denied: folder(KeyState::Denied)?,
             pending: folder(KeyState::Pending)?,

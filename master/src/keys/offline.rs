@@ -28,6 +28,7 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
         None => Ok(KeyReply {
             keys: applied.keys,
             master: master.public().0,
+            next_master: applied.next_master,
             // Only a running master sees minions.
             duplicates: Vec::new(),
             missing: Vec::new(),

@@ -9,6 +9,7 @@ use saline_inproc::InProc;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
 
 use super::{MasterParts, Stores};
+use crate::job_signer::JobSigner;
 use crate::keys::{KeyAccess, KeyStore, OperatorStore};
 
 /// A master without gates: its parts are asked directly.
@@ -43,7 +44,10 @@ impl TestMaster {
         let identity = Arc::new(Identity::generate().unwrap());
         let state = MasterParts::start(
             config,
-            Arc::clone(&identity),
+            JobSigner {
+                identity: Arc::clone(&identity),
+                predecessors: Arc::default(),
+            },
             stores,
             vec![Arc::clone(&server.publisher)],
             Arc::from([Arc::clone(&server.control)]),

@@ -10,11 +10,10 @@ use saline_messages::{
 use saline_protocol::transport::Clock;
 
 use crate::authorize::{About, Action, Principal};
-use crate::decisions::{Decisions, Details};
+use crate::decisions::Decisions;
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, StoreError};
-use crate::keys::describe_act;
-use crate::keys::{KeyAccess, KeyChange};
+use crate::keys::{KeyAccess, KeyChange, describe, named_minions};
 use crate::peers::{DeniedPeers, Revocation, WaitingPolls};
 use crate::sessions::Sessions;
 
@@ -47,7 +46,8 @@ impl KeyVerbs {
         request: KeyRequest,
     ) -> Result<OperatorReply, StoreError> {
         let request_id = match &request {
-            KeyRequest::List => None,
+            // It makes nothing that is there already.
+            KeyRequest::List | KeyRequest::RotateIdentity => None,
             KeyRequest::Act { request_id, .. } => Some(*request_id),
         };
         if let Err(why) = self.decide(principal, &request).await {
@@ -78,6 +78,7 @@ impl KeyVerbs {
         let reply = OperatorReply::Keys(KeyReply {
             keys: applied.keys,
             master: self.master.0,
+            next_master: applied.next_master,
             duplicates,
             missing,
         });
@@ -98,25 +99,14 @@ impl KeyVerbs {
 
     /// Decides about a request. What changes keys has a line in the audit file.
     async fn decide(&self, principal: &Principal, request: &KeyRequest) -> Result<(), String> {
-        let action = match request {
-            KeyRequest::List => Action::ListKeys,
-            KeyRequest::Act { .. } => Action::ChangeKeys,
-        };
-        let KeyRequest::Act {
-            request_id, keys, ..
-        } = request
-        else {
+        let action = Action::of_keys(request);
+        if *request == KeyRequest::List {
             let authorizer = &self.decisions.authorizer;
             let decided = authorizer.authorize(principal, action, About::Nothing);
             return decided.map(drop).map_err(|refusal| refusal.line);
-        };
-        let minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
-        let details = Details {
-            minions: Some(&minions),
-            subject: Some(describe_act(request)),
-            request: Some(*request_id),
-            ..Details::default()
-        };
+        }
+        let minions = named_minions(request);
+        let details = describe(request, &minions);
         let decided = self
             .decisions
             .decide(principal, action, About::Nothing, details);

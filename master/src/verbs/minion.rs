@@ -14,6 +14,7 @@ use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
+use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, PartOutcome, StoreError};
 use crate::peers::PresenceReporter;
 use crate::publisher::MinionPublisher;
@@ -35,6 +36,7 @@ pub struct MinionVerbs {
     /// How often a minion sends a heartbeat, in milliseconds.
     pub(crate) heartbeat_ms: u64,
     pub(crate) jobs: Arc<JobStore>,
+    pub(crate) signer: JobSigner,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) grains: Arc<GrainsTable>,
@@ -302,7 +304,12 @@ impl MinionVerbs {
     ) -> Result<MinionReply, StoreError> {
         let now = self.clock.now();
         let page = self.jobs.pending_jobs(id, after.as_ref(), now, bytes);
-        let page = page.await?;
+        let mut page = page.await?;
+        page.jobs = page
+            .jobs
+            .into_iter()
+            .map(|signed| self.signer.sign_again(signed))
+            .collect();
         if !page.jobs.is_empty() {
             tracing::info!(
                 "minion {id} asks for {} that it missed",

@@ -220,7 +220,7 @@ fn resumption(deployment: &Deployment, minion: &Peer) -> Bytes {
 async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     let deployment = Deployment::start(true).await;
     let old = deployment.minion("m1").await;
-    let trust = MasterTrust::Pinned(old.established.master);
+    let trust = MasterTrust::Pinned(old.established.master.clone());
     let new = Peer::come(deployment.network().await, old.credentials.clone(), &trust).await;
     // Until it has reconciled nothing has changed.
     assert_eq!(old.pending().await, []);

@@ -133,6 +133,7 @@ async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights
     for request in [
         OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::RotateGroupKey,
+        OperatorRequest::Keys(KeyRequest::RotateIdentity),
         OperatorRequest::LastSeen(Vec::new()),
     ] {
         assert!(

@@ -116,7 +116,7 @@ async fn nobody_on_the_path_lowers_the_version() {
     // After the version of the session: the software with its length, no extensions, and the tag.
     let end_of_welcome = 1 + (1 + SOFTWARE.len()) + 1 + 16;
     let first_use = MasterTrust::FirstUse { finger: None };
-    let pinned = MasterTrust::Pinned(known);
+    let pinned = MasterTrust::Pinned(known.clone());
     for (kind, at, trust) in [
         (
             Kind::FirstReply,

@@ -86,8 +86,8 @@ impl CallerSession {
             answer,
             master,
         } = made.map_err(|source| match source {
-            ChannelError::WrongMaster { expected, found } => {
-                CallError::Distrust(trusted.explain_other_key(&expected, &found).0)
+            ChannelError::WrongMaster { found, .. } => {
+                CallError::Distrust(trusted.explain_other_key(&trust, &found).0)
             }
             old @ ChannelError::OldNoiseKey => {
                 CallError::Distrust(trusted.explain_old_noise_key(&old).0)

@@ -1,7 +1,7 @@
 //! Authenticates at a master: makes sessions until one is accepted and subscribed to its publications.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub struct Authenticator {
     accepted: AtomicU64,
     /// The failure that was logged last, since the last session.
     failure: Mutex<Option<String>>,
+    /// Whether it was logged that `master_finger` is a key that the master has replaced.
+    told_outdated_finger: AtomicBool,
     clock: Clock,
 }
 
@@ -75,6 +77,7 @@ impl Authenticator {
             state,
             accepted: AtomicU64::new(0),
             failure: Mutex::default(),
+            told_outdated_finger: AtomicBool::new(false),
             clock,
         }
     }
@@ -186,13 +189,18 @@ impl Authenticator {
             answer,
             master,
         } = made.map_err(|error| match error {
-            ChannelError::WrongMaster { expected, found } => {
-                pinned.explain_other_key(&expected, &found).into()
+            ChannelError::WrongMaster { found, .. } => {
+                pinned.explain_other_key(&trust, &found).into()
             }
             old @ ChannelError::OldNoiseKey => pinned.explain_old_noise_key(&old).into(),
             error => HandshakeError::Channel(error),
         })?;
         pinned.pin(&trust, &master);
+        if let Some(outdated) = pinned.outdated_finger(&master)
+            && !self.told_outdated_finger.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("{outdated}");
+        }
         Ok((session, answer))
     }
 

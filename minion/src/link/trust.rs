@@ -21,49 +21,65 @@ impl PinnedMaster {
         Self { path, finger }
     }
 
-    /// Returns the trusted master: the pinned one, else the one with the configured fingerprint, else
-    /// the first that answers.
+    /// Returns the trusted master: the pinned one, or, when the configured fingerprint is another key's, the one with that
+    /// which took its place; without a pinned one the one with the configured fingerprint, else the first that answers.
     ///
     /// # Errors
-    /// When the pinned keys cannot be read, which is no reason to trust another master, or do not
-    /// have the configured fingerprint.
+    /// When the pinned keys cannot be read, which is no reason to trust another master.
     pub fn trust(&self) -> Result<MasterTrust, Distrust> {
         let pinned = MasterKeys::read(&self.path).map_err(|error| Distrust(error.to_string()))?;
         let finger = self.finger.clone();
-        let Some(keys) = pinned else {
+        let Some(known) = pinned else {
             return Ok(MasterTrust::FirstUse { finger });
         };
-        match finger {
-            Some(finger) if !keys.identity.has_fingerprint(&finger) => Err(Distrust(format!(
-                "master_finger is {finger}, but the key in {} has the fingerprint {}: correct \
-                 master_finger or remove the file",
-                self.path.display(),
-                keys.identity.fingerprint()
-            ))),
-            _ => Ok(MasterTrust::Pinned(keys)),
-        }
+        Ok(match finger {
+            // The master may have been given another identity since, and its operator has configured that one already.
+            Some(finger)
+                if !known.identity.has_fingerprint(&finger) && !known.had_fingerprint(&finger) =>
+            {
+                MasterTrust::Successor { known, finger }
+            }
+            _ => MasterTrust::Pinned(known),
+        })
     }
 
     /// Pins the keys of the master that answered, unless they are the pinned ones.
     pub fn pin(&self, trust: &MasterTrust, master: &MasterKeys) {
         let known = match trust {
-            MasterTrust::Pinned(known) => Some(known),
+            MasterTrust::Pinned(known) | MasterTrust::Successor { known, .. } => Some(known),
             MasterTrust::FirstUse { .. } => None,
         };
         if known == Some(master) {
             return;
         }
         let finger = master.identity.fingerprint();
-        match master.write(&self.path) {
-            Ok(()) if known.is_none() => tracing::info!(
-                "the master's key, fingerprint {finger}, is trusted from now on and stored in {}",
-                self.path.display()
+        let path = self.path.display();
+        match (master.write(&self.path), known) {
+            (Ok(()), None) => tracing::info!(
+                "the master's key, fingerprint {finger}, is trusted from now on and stored in {path}"
             ),
-            Ok(()) => tracing::debug!("the master's session key was stored"),
-            Err(error) => tracing::error!(
+            (Ok(()), Some(known)) if known.identity != master.identity => tracing::warn!(
+                "the master has replaced its key: fingerprint {finger} is trusted from now on and stored in {path}, in the \
+                 place of {}, which signed it",
+                known.identity.fingerprint()
+            ),
+            (Ok(()), _) => tracing::debug!("the master's session key was stored"),
+            (Err(error), _) => tracing::error!(
                 "the master's key, fingerprint {finger}, could not be stored: {error}"
             ),
         }
+    }
+
+    /// Returns a line for the operator when `master_finger` names a key that the master has replaced.
+    pub fn outdated_finger(&self, master: &MasterKeys) -> Option<String> {
+        let finger = self.finger.as_ref()?;
+        let is_outdated = !master.identity.has_fingerprint(finger);
+        is_outdated.then(|| {
+            format!(
+                "master_finger is {finger}, a key that the master has replaced: set it to {}",
+                master.identity.fingerprint()
+            )
+        })
     }
 
     /// Explains what to do about the trusted master when it shows a Noise key that it has replaced.
@@ -77,7 +93,29 @@ impl PinnedMaster {
     }
 
     /// Explains what to do about a master with another key than the trusted one.
-    pub fn explain_other_key(&self, expected: &str, found: &str) -> Distrust {
+    pub fn explain_other_key(&self, trust: &MasterTrust, found: &str) -> Distrust {
+        let path = self.path.display();
+        let known = match trust {
+            MasterTrust::Successor { known, finger } => {
+                return Distrust(format!(
+                    "master_finger is {finger}, but the key in {path} has the fingerprint {}, and the master that answers \
+                     has {found}, which did not follow from it. Nothing was sent to it. Correct master_finger or remove the \
+                     file",
+                    known.identity.fingerprint()
+                ));
+            }
+            MasterTrust::Pinned(known) => Some(known),
+            MasterTrust::FirstUse { .. } => None,
+        };
+        let expected = trust.fingerprint().unwrap_or_default();
+        if known.is_some_and(|known| known.had_fingerprint(found)) {
+            return Distrust(format!(
+                "the master that answers has a key that the trusted one has replaced: its fingerprint is {found}, trusted is \
+                 {expected}. Nothing was sent to it. If the master was restored from an old copy, put a newer copy of its \
+                 pki_dir back, or remove {path} and the minion will trust the old key again; otherwise somebody else has \
+                 that key"
+            ));
+        }
         let finger = match &self.finger {
             Some(_) => " and correct master_finger in the minion's configuration",
             None => "",
@@ -85,9 +123,8 @@ impl PinnedMaster {
         Distrust(format!(
             "the master that answers has another key than the one that this minion trusts: its \
              fingerprint is {found}, trusted is {expected}. Nothing was sent to it. If the master's \
-             key was really changed (`saline-key -F` on the master shows it), remove {}{finger}, and \
-             the minion will trust the new one",
-            self.path.display()
+             key was really changed (`saline-key -F` on the master shows it), remove {path}{finger}, and \
+             the minion will trust the new one"
         ))
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Identity;
-use crate::publication::{PublicationKey, sign_job};
+use crate::publication::{PublicationKey, sign_again, sign_job};
 use proptest::prelude::*;
 use saline_messages::{Arguments, Jid, MustClaim};
 use saline_targeting::Target;
@@ -190,6 +190,26 @@ fn the_signature_covers_every_field() {
         change(&mut changed.job);
         assert!(verify_job(&master.public(), changed).is_none());
     }
+}
+
+#[test]
+fn a_job_of_a_predecessor_is_signed_again_and_no_other() {
+    let [first, second, master, stranger] = [(); 4].map(|()| Identity::generate().unwrap());
+    let before = [first.public(), second.public()];
+    for (signer, is_taken) in [
+        (&first, true),
+        (&second, true),
+        (&master, true),
+        (&stranger, false),
+    ] {
+        let signed = sign_again(&master, &before, sign_job(signer, job()));
+        assert_eq!(verify_job(&master.public(), signed).is_some(), is_taken);
+    }
+    // One that was changed after it was signed.
+    let mut signed = sign_job(&first, job());
+    signed.job.fun = "cmd.run".into();
+    let signed = sign_again(&master, &before, signed);
+    assert!(verify_job(&master.public(), signed).is_none());
 }
 
 proptest! {

@@ -15,12 +15,12 @@ use crate::screen::Screen;
 /// The largest number of keys in one request.
 pub(super) const PORTION: usize = 250;
 
-/// The answer to the question whether keys are to be changed.
+/// The answer to the question whether a change is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// The keys are to be changed.
+pub(super) enum Answer {
+    /// The change is to be made.
     Yes,
-    /// The keys are to be left alone.
+    /// Everything is to be left as it is.
     No,
     /// Nobody is there to answer.
     Nobody,
@@ -134,12 +134,21 @@ impl KeyCommand<'_> {
                 String::from_utf8_lossy(&listed)
             ),
         )?;
+        self.confirm(screen, action != KeyAction::Delete).await
+    }
+
+    /// Asks for confirmation, unless `-y` was given. `default` is what no answer means.
+    pub(super) async fn confirm(
+        &self,
+        screen: &mut Screen<'_>,
+        default: bool,
+    ) -> io::Result<Answer> {
         if self.yes {
             return Ok(Answer::Yes);
         }
-        let (question, default) = match action {
-            KeyAction::Delete => ("Proceed? [N/y] ", "n"),
-            _ => ("Proceed? [n/Y] ", "y"),
+        let (question, default) = match default {
+            false => ("Proceed? [N/y] ", "n"),
+            true => ("Proceed? [n/Y] ", "y"),
         };
         let beside = self.format.is_for_programs();
         let answer = screen.ask(question, beside, self.store.context()).await?;

@@ -9,7 +9,7 @@ use saline_data::printable::escape_line;
 use saline_messages::{KeyEntry, KeyReply, KeyState, MinionId};
 
 use super::last_seen::LastSeenOfKeys;
-use super::{KeyCommand, MASTERS};
+use super::{KeyCommand, MASTERS, NEXT_MASTERS};
 use crate::arguments::{KeyListing, Selection};
 use crate::exit;
 use crate::output::Format;
@@ -82,12 +82,14 @@ impl KeyCommand<'_> {
             groups.retain(|(_, lines)| !lines.is_empty());
         }
         if listing == KeyListing::Fingerprints && shows_master {
-            let line = Line {
-                name: MASTERS.to_owned(),
-                detail: detail(&reply.master),
+            let line = |name: &str, key: &[u8; 32]| Line {
+                name: name.to_owned(),
+                detail: detail(key),
                 remark: None,
             };
-            groups.insert(0, (Heading::Local, vec![line]));
+            let mut lines = vec![line(MASTERS, &reply.master)];
+            lines.extend(reply.next_master.map(|next| line(NEXT_MASTERS, &next)));
+            groups.insert(0, (Heading::Local, lines));
         }
         if groups.is_empty() {
             return self.no_match(screen, selection);

@@ -55,6 +55,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
                 entry("bad", KeyState::Rejected),
                 entry("ok", KeyState::Denied),
             ],
+            KeyRequest::RotateIdentity => Vec::new(),
             KeyRequest::Act { action, keys, .. } => keys
                 .into_iter()
                 .filter(|key| key.id.as_str() != gone)
@@ -71,6 +72,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
         Ok(KeyReply {
             keys,
             master: [9; 32],
+            next_master: None,
             duplicates: Vec::new(),
             missing: Vec::new(),
         })
@@ -322,6 +324,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
             };
             let keys = match request {
                 KeyRequest::List => vec![entry("m0", KeyState::Pending), damaged],
+                KeyRequest::RotateIdentity => Vec::new(),
                 KeyRequest::Act { action, .. } => {
                     assert_eq!(action, KeyAction::Delete);
                     vec![damaged]
@@ -330,6 +333,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
             Ok(KeyReply {
                 keys,
                 master: [9; 32],
+                next_master: None,
                 duplicates: Vec::new(),
                 missing: Vec::new(),
             })
@@ -381,6 +385,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
             KeyRequest::List => (0..=PORTION)
                 .map(|number| entry(&format!("m{number:04}"), KeyState::Pending))
                 .collect(),
+            KeyRequest::RotateIdentity => Vec::new(),
             KeyRequest::Act { keys, .. } => {
                 if asked.replace_with(|times| *times + 1) > 0 {
                     return Err("the master is away".to_owned());
@@ -394,6 +399,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
         Ok(KeyReply {
             keys,
             master: [9; 32],
+            next_master: None,
             duplicates: Vec::new(),
             missing: Vec::new(),
         })
@@ -427,6 +433,7 @@ async fn acted(line: &str, keys: &[KeyEntry], missing: &[&str]) -> (String, Vec<
     let act = |_: &MasterConfig, request: KeyRequest| {
         let keys = match request {
             KeyRequest::List => keys.to_vec(),
+            KeyRequest::RotateIdentity => Vec::new(),
             KeyRequest::Act { keys, .. } => {
                 asked.borrow_mut().extend(keys.iter().cloned());
                 keys
@@ -436,6 +443,7 @@ async fn acted(line: &str, keys: &[KeyEntry], missing: &[&str]) -> (String, Vec<
         Ok(KeyReply {
             keys,
             master: [9; 32],
+            next_master: None,
             duplicates: Vec::new(),
             missing: missing.collect(),
         })
@@ -600,4 +608,75 @@ async fn keys_that_are_all_missing_are_told_and_deleted() {
     assert!(deleted.iter().all(|key| !key.holds_key()));
     let (text, changed) = acted("saline-key -y -a web1", &[], &["web1", "web2"]).await;
     assert_eq!(changed, [], "{text}");
+}
+
+/// Carries out a command with a master whose next identity waits, if one is to wait. Returns what was shown, and how often
+/// the master was asked to make one.
+async fn rotated(line: &str, answers: &[&str], waits: bool) -> (String, usize) {
+    let asked = std::cell::Cell::new(0);
+    let master = |_: &MasterConfig, request: KeyRequest| {
+        let rotates = request == KeyRequest::RotateIdentity;
+        asked.set(asked.get() + usize::from(rotates));
+        Ok(KeyReply {
+            keys: Vec::new(),
+            master: [7; 32],
+            next_master: (rotates || waits).then_some([8; 32]),
+            duplicates: Vec::new(),
+            missing: Vec::new(),
+        })
+    };
+    let shown = carried_out(line, answers, &master).await;
+    (shown, asked.get())
+}
+
+#[tokio::test]
+async fn the_identity_is_rotated_once_it_is_confirmed() {
+    let (shown, asked) = rotated("saline-key --rotate-identity", &["y\n"], false).await;
+    assert_eq!(asked, 1);
+    insta::assert_snapshot!(shown, @"
+    --- stdout
+    A new identity is going to take the place of 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0 when saline-master starts again. The present one signs it, and minions take it over when they connect.
+    Proceed? [n/Y] The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
+    --- stderr
+    --- exit 0
+    ");
+    for (answers, code) in [(&["n\n"][..], 0), (&[], 1)] {
+        let (shown, asked) = rotated("saline-key --rotate-identity", answers, false).await;
+        assert_eq!(asked, 0, "{shown}");
+        assert!(shown.ends_with(&format!("--- exit {code}")), "{shown}");
+    }
+    let (shown, asked) = rotated("saline-key --rotate-identity -y --out json", &[], false).await;
+    assert_eq!(asked, 1);
+    insta::assert_snapshot!(shown, @r#"
+    --- stdout
+    {
+        "local": {
+            "master.pub.next": "25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72"
+        }
+    }
+    --- stderr
+    A new identity is going to take the place of 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0 when saline-master starts again. The present one signs it, and minions take it over when they connect.
+    The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
+    --- exit 0
+    "#);
+}
+
+#[tokio::test]
+async fn a_next_identity_is_shown_and_not_made_twice() {
+    let (shown, asked) = rotated("saline-key --rotate-identity -y", &[], true).await;
+    assert_eq!(asked, 0);
+    insta::assert_snapshot!(shown, @"
+    --- stdout
+    The next identity of the master was made before: its fingerprint is 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, or remove identity.next.key from the master's pki_dir to give it up.
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(rotated("saline-key -F", &[], true).await.0, @"
+    --- stdout
+    Local Keys:
+    master.pub:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    master.pub.next:  25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72
+    --- stderr
+    --- exit 0
+    ");
 }

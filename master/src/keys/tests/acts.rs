@@ -14,6 +14,24 @@ fn one(store: &KeyStore, action: KeyAction, from: KeyState) -> Applied {
 }
 
 #[test]
+fn a_next_identity_is_listed_and_one_that_cannot_be_read_keeps_nobody_from_the_keys() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Pending, "web1", 1);
+    assert_eq!(store.apply(&KeyRequest::List).next_master, None);
+    let made = store.apply(&KeyRequest::RotateIdentity).next_master;
+    assert!(made.is_some());
+    assert_eq!(store.apply(&KeyRequest::List).next_master, made);
+    assert_eq!(store.apply(&KeyRequest::RotateIdentity).next_master, made);
+    std::fs::write(place.pki().join("identity.next.key"), "nonsense").unwrap();
+    let listed = store.apply(&KeyRequest::List);
+    assert_eq!((listed.keys.len(), listed.next_master), (1, None));
+    assert!(listed.error.is_none());
+    let error = store.apply(&KeyRequest::RotateIdentity).error.unwrap();
+    assert!(error.to_string().contains("identity.next.key"), "{error}");
+}
+
+#[test]
 fn every_act_on_every_state() {
     for (from, action, to, ends) in [
         (Pending, Accept, Some(Accepted), false),

@@ -55,7 +55,7 @@ async fn a_resume_takes_from_its_source_until_a_record_proves_that_it_is_no_repl
 async fn a_fleet_behind_one_address_resumes_at_full_speed() {
     let listener = TestListener::start(accept_all).await;
     let mut minion = listener.minion(1, "m1").await;
-    let trust = MasterTrust::Pinned(listener.keys);
+    let trust = MasterTrust::Pinned(listener.keys.clone());
     let began = Clock.now();
     let mut made = 0;
     // More than what comes back by itself in any case.
@@ -82,7 +82,7 @@ async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
         && listener.resume(2, &other.credentials, now() + round).await == Kind::ResumeReply
     {}
     assert!(resumes.next().is_some(), "the source may have no more");
-    let trust = MasterTrust::Pinned(listener.keys);
+    let trust = MasterTrust::Pinned(listener.keys.clone());
     let made = listener
         .contact(2, minion.credentials, &trust)
         .await

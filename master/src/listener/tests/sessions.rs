@@ -19,7 +19,7 @@ async fn a_minion_that_reconciles_again_and_again_waits() {
     // It does not get around that by farewells and new sessions.
     let farewell = minion.ask(&MinionRequest::Goodbye).await;
     assert!(matches!(farewell, MinionReply::Busy { .. }), "{farewell:?}");
-    let trust = MasterTrust::Pinned(listener.keys);
+    let trust = MasterTrust::Pinned(listener.keys.clone());
     let again = listener
         .contact(1, minion.credentials, &trust)
         .await
@@ -72,7 +72,7 @@ async fn a_request_for_too_much_is_refused_by_every_verb() {
         listener.minion(1, "m1").await,
         listener.minion(1, "m2").await,
     );
-    let trust = MasterTrust::Pinned(listener.keys);
+    let trust = MasterTrust::Pinned(listener.keys.clone());
     let mut caller = greedy.credentials.clone();
     caller.role = Role::Caller;
     let caller = listener.contact(1, caller, &trust).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_master_that_is_full_takes_another_minion_when_one_has_gone() {
     ));
     let second = listener.minion(1, "m2").await;
     assert_eq!(second.established.answer, Admission::Full);
-    let trust = MasterTrust::Pinned(listener.keys);
+    let trust = MasterTrust::Pinned(listener.keys.clone());
     let credentials = first.credentials.clone();
     let again = listener.contact(1, credentials, &trust).await.unwrap();
     assert!(again.established.answer.is_accepted(), "it is here already");

@@ -1,0 +1,25 @@
+//! Signs stored jobs again when they are handed out by a master whose identity has been rotated since.
+
+use std::sync::Arc;
+
+use saline_channel::publication::sign_again;
+use saline_channel::{Identity, PublicIdentity};
+use saline_messages::SignedJob;
+
+/// Signs the jobs that a predecessor of the master's identity has signed. Minions take those of the present one alone, so that
+/// a key that was replaced is of no use any more. A stored job that nobody has signed stays as it is, and no minion runs it.
+#[derive(Debug, Clone)]
+pub(crate) struct JobSigner {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) predecessors: Arc<[PublicIdentity]>,
+}
+
+impl JobSigner {
+    /// Returns the job with a signature that minions take.
+    pub(crate) fn sign_again(&self, signed: SignedJob) -> SignedJob {
+        match self.predecessors.is_empty() {
+            true => signed,
+            false => sign_again(&self.identity, &self.predecessors, signed),
+        }
+    }
+}
