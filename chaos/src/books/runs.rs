@@ -97,7 +97,12 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                         || ledger.was_double(minion, run.at, delivered)
                 }
                 State::ReturnedAndLost => ledger.lost_within(run.at, delivered),
-                State::Withdrawn => ledger.key_was_deleted(minion, run.at, delivered),
+                // What was handed over before may begin after it.
+                State::Withdrawn => {
+                    let publication = ledger.publications.get(token);
+                    let began = publication.map_or(run.at, |published| published.began);
+                    ledger.key_was_deleted(minion, began, delivered)
+                }
                 _ => false,
             };
             if !excused {

@@ -35,10 +35,13 @@ impl Injector<'_> {
         self.begin(Fault::ReplaceKey(minion), lasts);
         let _down = timeline.disturb(Who::Minion(minion), Condition::Down);
         daemon.terminate().await;
-        self.delete(minion).await?;
+        let deleted = self.delete(minion).await;
         Clock.pause(lasts).await;
-        remove_identity(self.fleet.root(), daemon.instance())?;
+        let replaced = deleted.and_then(|()| {
+            remove_identity(self.fleet.root(), daemon.instance())
+        });
         daemon.start()?;
+        replaced?;
         timeline.note(format_args!("m{minion} is started with another key"));
         Ok(())
     }
