@@ -54,7 +54,9 @@ fn packed_text(bytes: &[u8]) -> Option<&str> {
     let (length, text) = rest.split_at_checked(width)?;
     let length = match width {
         0 => usize::from(kind & 0x1f),
-        _ => length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+        _ => length
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
     };
     (text.len() == length).then(|| std::str::from_utf8(text).ok())?
 }
@@ -71,6 +73,9 @@ mod tests {
         assert!(whole(Content::of_packed(b"\xd9\x0ct000005 m1\n.")));
         assert!(!whole(Content::of_packed(b"\xd9\x0dt000005 m1\n.")));
         assert_eq!(Content::of_text(INTERRUPTED), Content::Interrupted);
-        assert!(matches!(Content::of_text("t000005 m1\n"), Content::Other(_)));
+        assert!(matches!(
+            Content::of_text("t000005 m1\n"),
+            Content::Other(_)
+        ));
     }
 }

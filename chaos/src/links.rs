@@ -15,7 +15,11 @@ use crate::plan::LinkFault;
 ///
 /// # Errors
 /// When an address is taken.
-pub(crate) async fn open(transport: Transport, host: IpAddr, ports: Ports) -> io::Result<Vec<Link>> {
+pub(crate) async fn open(
+    transport: Transport,
+    host: IpAddr,
+    ports: Ports,
+) -> io::Result<Vec<Link>> {
     let carries = Carries::of(transport.name());
     let mut links = Vec::new();
     for port in [ports.requests, ports.publications] {

@@ -275,7 +275,11 @@ mod tests {
             b"{\n    \"m1\": \"t000003 m1\\n.\"\n}\n{\"m2\": \"The minion stopped while it ran this job\"}\n{\"m3\": \"t0",
             &mut publication,
         );
-        let printed: Vec<_> = publication.returns.iter().map(|r| r.minion.as_str()).collect();
+        let printed: Vec<_> = publication
+            .returns
+            .iter()
+            .map(|r| r.minion.as_str())
+            .collect();
         assert_eq!(printed, ["m1", "m2"]);
         assert!(matches!(publication.returns[0].content, Content::Whole(_)));
         assert_eq!(publication.returns[1].content, Content::Interrupted);

@@ -30,7 +30,10 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             }
             continue;
         };
-        if job.token.is_some_and(|token| token != publication.job.token) {
+        if job
+            .token
+            .is_some_and(|token| token != publication.job.token)
+        {
             // Never excused: minions that know the first job refuse the second.
             let evidence = format!(
                 "`{}` printed the jid at {}, and it is stored for another job",
@@ -43,7 +46,9 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
         for target in &publication.job.targets {
             let target = &format!("m{target}");
             let ended = publication.ended.unwrap_or_default();
-            let since = publication.began.saturating_sub(ledger.evidence.return_bound);
+            let since = publication
+                .began
+                .saturating_sub(ledger.evidence.return_bound);
             let unknown = ledger.key_was_deleted(target, since, ended);
             if !job.states.contains_key(target) && !unknown {
                 book.find(jid, target, "the job was for it, and does not name it");
@@ -117,7 +122,11 @@ pub(super) fn what_was_told(ledger: &Ledger<'_>) -> Book {
                 book.find(ledger.jid(*token), minion, evidence);
             }
         }
-        for act in publication.acts.iter().filter(|act| act.act == JobAct::Cancel) {
+        for act in publication
+            .acts
+            .iter()
+            .filter(|act| act.act == JobAct::Cancel)
+        {
             for (minion, answer) in &act.answers {
                 book.checked += 1;
                 // "offered; cancelled when the minion reports" leaves it open.

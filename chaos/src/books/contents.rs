@@ -132,8 +132,12 @@ fn against_retcode(
     let fails = publication.job.fails_on;
     let fails = fails.is_some() && fails == minion_number(&output.instance);
     let expected = if fails { FAILS_WITH } else { 0 };
-    (stored.retcode != expected)
-        .then(|| format!("{minion} has the retcode {}, not {expected}", stored.retcode))
+    (stored.retcode != expected).then(|| {
+        format!(
+            "{minion} has the retcode {}, not {expected}",
+            stored.retcode
+        )
+    })
 }
 
 fn of_run(run: &LedgerRun) -> String {

@@ -48,7 +48,9 @@ impl Ledger<'_> {
 
     /// Whether the minion's process ended while it had this run, or too soon after it to have noted its return.
     pub(super) fn was_cut_short(&self, run: &LedgerRun) -> bool {
-        let until = run.ended.map_or(self.longest_end(run), |end| end + SPOOLING);
+        let until = run
+            .ended
+            .map_or(self.longest_end(run), |end| end + SPOOLING);
         self.was_down(run.minion(), run.at, until)
     }
 

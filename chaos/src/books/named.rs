@@ -30,7 +30,9 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
         let master_left_alone = history.left_alone(&[Who::Master], since, ended);
         let told = format!(
             "exit code {}, errors: {:?}",
-            publication.exit.map_or("none".to_owned(), |code| code.to_string()),
+            publication
+                .exit
+                .map_or("none".to_owned(), |code| code.to_string()),
             publication.errors
         );
         book.checked += 1;
@@ -60,7 +62,11 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
                 [Word::Return(_)] => {}
                 [Word::Absent(word)] => {
                     if let Some(why) = against_word(ledger, publication, &minion, word, ended) {
-                        book.find(&jid, &minion, format!("[{word}] until {}: {why}", seconds(ended)));
+                        book.find(
+                            &jid,
+                            &minion,
+                            format!("[{word}] until {}: {why}", seconds(ended)),
+                        );
                     }
                 }
                 words => {
@@ -208,9 +214,8 @@ fn last_answer(
     }
     let bound = ledger.evidence.return_bound;
     let mut meanwhile: Vec<_> = ledger.evidence.history.disturbances.iter().collect();
-    meanwhile.retain(|d| {
-        who.contains(&d.who) && d.to.is_none_or(|end| end + bound > publication.began)
-    });
+    meanwhile
+        .retain(|d| who.contains(&d.who) && d.to.is_none_or(|end| end + bound > publication.began));
     meanwhile.sort_by_key(|d| d.from);
     for disturbance in meanwhile {
         if disturbance.from < last + TIMEOUT {

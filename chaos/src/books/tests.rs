@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::contents::Content;
 use crate::evidence::{Lookup, PresenceSample, UsageSeries};
 use crate::fleet::ProcessUsage;
-use crate::contents::Content;
 use crate::plan::{JobPlan, Output, PublishMode};
 use crate::publisher::PrintedReturn;
 use crate::store::StoredReturn;
@@ -171,7 +171,9 @@ fn running_and_offered_without_end_are_found() {
         detach(&mut evidence);
         evidence.jobs.insert(JID.to_owned(), stored(state, 0));
         // An operator is told no end either.
-        evidence.lookups.insert(JID.to_owned(), Ok(Lookup::default()));
+        evidence
+            .lookups
+            .insert(JID.to_owned(), Ok(Lookup::default()));
         assert_eq!(broken(&evidence), ["an end"], "{state}");
     }
 }

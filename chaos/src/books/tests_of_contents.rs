@@ -76,7 +76,11 @@ fn a_loss_of_power_excuses_an_interrupted_return_until_the_return_was_delivered(
     };
     assert_eq!(loses_power(25, false), NONE);
     assert_eq!(loses_power(25, true), ["contents"], "its spool is synced");
-    assert_eq!(loses_power(60, false), ["contents"], "its return is delivered");
+    assert_eq!(
+        loses_power(60, false),
+        ["contents"],
+        "its return is delivered"
+    );
 }
 
 #[test]
@@ -131,7 +135,11 @@ fn a_second_run_after_a_rollback_is_counted_when_the_copy_is_younger_than_a_hear
         (book.findings.len(), book.counted.len())
     };
     assert_eq!(rolled_back(at(20)), (0, 1));
-    assert_eq!(rolled_back(at(15)), (1, 0), "heartbeats came after the copy");
+    assert_eq!(
+        rolled_back(at(15)),
+        (1, 0),
+        "heartbeats came after the copy"
+    );
     assert_eq!(rolled_back(at(21)), (1, 0), "the copy has the first run");
 }
 

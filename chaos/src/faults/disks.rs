@@ -20,7 +20,10 @@ impl Injector<'_> {
         };
         let _alone = self.alone_with_master().await;
         self.begin(Fault::FullDisk, lasts);
-        let _disturbed = self.fleet.timeline.disturb(Who::Master, Condition::Disturbed);
+        let _disturbed = self
+            .fleet
+            .timeline
+            .disturb(Who::Master, Condition::Disturbed);
         self.fill(disk, lasts).await?;
         self.fleet.timeline.note("the master's disk has room");
         Ok(())

@@ -37,9 +37,7 @@ impl Injector<'_> {
         daemon.terminate().await;
         let deleted = self.delete(minion).await;
         Clock.pause(lasts).await;
-        let replaced = deleted.and_then(|()| {
-            remove_identity(self.fleet.root(), daemon.instance())
-        });
+        let replaced = deleted.and_then(|()| remove_identity(self.fleet.root(), daemon.instance()));
         daemon.start()?;
         replaced?;
         timeline.note(format_args!("m{minion} is started with another key"));

@@ -39,9 +39,7 @@ impl Injector<'_> {
         let fault = Fault::PowerLossOfMinion(minion);
         let synced = daemon.syncs_spool();
         if let Some(at) = self.power_loss(who, daemon, fault, lasts).await? {
-            self.fleet
-                .timeline
-                .lost(Loss::Power { minion, at, synced });
+            self.fleet.timeline.lost(Loss::Power { minion, at, synced });
         }
         Ok(())
     }

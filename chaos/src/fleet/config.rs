@@ -53,7 +53,7 @@ pub(crate) fn write_minion(
     // Every other minion syncs its spool, until a fault changes that.
     let options = format!(
         "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{}\n",
-        spool_sync(number % 2 == 0)
+        spool_sync(number.is_multiple_of(2))
     );
     let minion = MinionFile {
         id: &id,

@@ -67,9 +67,7 @@ impl Operator {
 
     /// Deletes the key of a minion.
     pub(crate) async fn delete_key(&self, minion: &str) -> Result<()> {
-        let output = self
-            .carry_out("saline-key", &["-y", "-d", minion])
-            .await?;
+        let output = self.carry_out("saline-key", &["-y", "-d", minion]).await?;
         match output.status.success() {
             true => Ok(()),
             false => Err(ChaosError::Command(format!(

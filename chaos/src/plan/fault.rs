@@ -170,7 +170,11 @@ impl fmt::Display for Fault {
                 write!(f, "another spool_sync for m{minion}, and a power loss")
             }
             Self::RollBackMinion(minion, boots) => {
-                let boot = if *boots { "another boot" } else { "the same boot" };
+                let boot = if *boots {
+                    "another boot"
+                } else {
+                    "the same boot"
+                };
                 write!(f, "copy of the disk of m{minion}, to be put back in {boot}")
             }
             Self::DeleteKey(minion) => write!(f, "key of m{minion}: deleted"),

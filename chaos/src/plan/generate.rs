@@ -106,7 +106,7 @@ fn new_deck(spec: &PlanSpec, random: &mut Random) -> Vec<FaultKind> {
         Some(Sabotage::ForgetSpool) => vec![KillMinion, KillMinion, KillMaster],
         Some(Sabotage::Rerun) => vec![KillMinion, KillMaster, Cut],
         Some(Sabotage::LiePresence) => vec![KillMinion, StopMinion],
-        Some(Sabotage::ExpireRunning) => vec![Cut],
+        Some(Sabotage::ExpireRunning | Sabotage::ShortenReturns) => vec![Cut],
         Some(Sabotage::TruncateCatchup) => vec![MissedJobs],
     };
     random.shuffle(&mut deck);
@@ -163,9 +163,7 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
         FaultKind::FullDiskOfMinion => {
             (Fault::FullDiskOfMinion(minion), random.millis(2000..=6000))
         }
-        FaultKind::ChangeSpoolSync => {
-            (Fault::ChangeSpoolSync(minion), random.millis(500..=3000))
-        }
+        FaultKind::ChangeSpoolSync => (Fault::ChangeSpoolSync(minion), random.millis(500..=3000)),
         FaultKind::RollBackMinion => {
             // Within a heartbeat, and beyond several.
             let fault = Fault::RollBackMinion(minion, random.percent(50));

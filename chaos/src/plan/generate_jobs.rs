@@ -80,7 +80,9 @@ fn draw_acts(job: &mut JobPlan, spec: &PlanSpec, random: &mut Random) {
         _ => None,
     };
     // Who waits does not know the jid that the others need.
-    job.act = act.filter(|_| job.mode == PublishMode::Async).map(|act| (act, after));
+    job.act = act
+        .filter(|_| job.mode == PublishMode::Async)
+        .map(|act| (act, after));
     if matches!(job.act, Some((JobAct::Kill, _))) {
         job.takes = job.takes.max(LONG_ENOUGH);
     }
