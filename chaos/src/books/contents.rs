@@ -68,6 +68,7 @@ fn against(
             let is_excused = |run: &LedgerRun| {
                 let delivered = ledger.return_delivered_by(run);
                 ledger.was_cut_short(run)
+                    || ledger.was_not_synced(run)
                     || ledger.forgot_within(minion, run.at, delivered)
                     || ledger.rolled_back_within(minion, run.at, delivered)
             };

@@ -14,6 +14,9 @@ const DELIVERY: Duration = Duration::from_secs(10);
 /// How long before a fault a run must have ended for its return to be on the minion's disk.
 const SPOOLING: Duration = Duration::from_millis(200);
 
+/// The same before a loss of power, when the spool is synced. Hundreds of returns at once wait for the sync before theirs.
+const SYNCING: Duration = Duration::from_secs(2);
+
 /// How long after its time a job may end on a busy machine.
 const LATE: Duration = Duration::from_secs(30);
 
@@ -52,6 +55,14 @@ impl Ledger<'_> {
             .ended
             .map_or(self.longest_end(run), |end| end + SPOOLING);
         self.was_down(run.minion(), run.at, until)
+    }
+
+    /// Whether the minion lost its power before the return of this run was surely synced, with `spool_sync: always`.
+    pub(super) fn was_not_synced(&self, run: &LedgerRun) -> bool {
+        let until = run.ended.map_or(self.longest_end(run), |end| end + SYNCING);
+        let is_it = |at: &Duration| (run.at..=until).contains(at);
+        self.losses_of(run.minion())
+            .any(|loss| matches!(loss, Loss::Power { at, synced: true, .. } if is_it(at)))
     }
 
     /// Whether the minion's process did not run at some time between these.

@@ -21,8 +21,7 @@ impl Injector<'_> {
         let backup = self.fleet.operator.back_up().await?;
         timeline.note("the master's store is copied");
         Clock.pause(later).await;
-        let _down = timeline.disturb(Who::Master, Condition::Down);
-        daemon.terminate().await;
+        let _down = self.terminate(Who::Master, &mut daemon).await;
         let place = store(self.fleet.root());
         fs::remove_dir_all(&place).map_err(ChaosError::at(&place))?;
         fs::rename(&backup, &place).map_err(ChaosError::at(&backup))?;

@@ -33,8 +33,7 @@ impl Injector<'_> {
         let timeline = &self.fleet.timeline;
         let mut daemon = seat.daemon.lock().await;
         self.begin(Fault::ReplaceKey(minion), lasts);
-        let _down = timeline.disturb(Who::Minion(minion), Condition::Down);
-        daemon.terminate().await;
+        let _down = self.terminate(Who::Minion(minion), &mut daemon).await;
         let deleted = self.delete(minion).await;
         Clock.pause(lasts).await;
         let replaced = deleted.and_then(|()| remove_identity(self.fleet.root(), daemon.instance()));

@@ -20,7 +20,7 @@ use crate::fleet::{Daemon, Fleet};
 use crate::links;
 use crate::plan::{Fault, FaultPlan, LinkFault};
 use crate::publisher::Publisher;
-use crate::timeline::{Condition, Who};
+use crate::timeline::{Condition, Disturbing, Who};
 
 /// How long the master is left alone at least between two faults.
 const CALM: Duration = Duration::from_secs(2);
@@ -150,12 +150,20 @@ impl<'a> Injector<'a> {
         lasts: Duration,
     ) -> Result<()> {
         self.begin(fault, lasts);
-        let _down = self.fleet.timeline.disturb(who, Condition::Down);
-        daemon.terminate().await;
+        let _down = self.terminate(who, daemon).await;
         Clock.pause(lasts).await;
         daemon.start()?;
         self.fleet.timeline.note(format_args!("{who} is started"));
         Ok(())
+    }
+
+    /// Ends a daemon as a service manager does. It is there until it has ended: a minion lets its jobs end for a while.
+    async fn terminate(self, who: Who, daemon: &mut Daemon) -> Disturbing {
+        let ending = self.fleet.timeline.disturb(who, Condition::Disturbed);
+        daemon.terminate().await;
+        let down = self.fleet.timeline.disturb(who, Condition::Down);
+        drop(ending);
+        down
     }
 
     async fn stop(self, who: Who, daemon: &Daemon, fault: Fault, lasts: Duration) -> Result<()> {
