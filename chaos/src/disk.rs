@@ -1,4 +1,4 @@
-//! The small disk of the master, which can be filled.
+//! Small disks of daemons, which can be filled.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,12 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount,
 };
 
-/// The size of the disk in bytes. It holds the jobs of a run with its largest returns.
-const SIZE: u64 = 1024 * 1024 * 1024;
-
-/// A tmpfs on the master's state_dir. Dropping it unmounts it.
+/// A tmpfs on the state_dir of a daemon. Dropping it unmounts it.
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
     path: PathBuf,
+    /// Its size in bytes while it has room.
+    size: u64,
 }
 
 /// Gives this process, which must have one thread, mounts of its own, so that none outlives the run.
@@ -33,21 +32,24 @@ pub(crate) fn own_mounts() -> Result<(), String> {
 }
 
 impl SmallDisk {
-    /// Mounts the disk on a folder.
+    /// Mounts a disk of so many bytes on a folder, which is created.
     ///
     /// # Errors
     /// Why this machine forbids it.
-    pub(crate) fn mount(path: &Path) -> Result<Self, String> {
+    pub(crate) fn mount(path: &Path, size: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(path)
+            .map_err(|error| format!("{} cannot be created: {error}", path.display()))?;
         mount(
             "tmpfs",
             path,
             "tmpfs",
             MountFlags::empty(),
-            Some(&*size_option(SIZE)),
+            Some(&*size_option(size)),
         )
         .map_err(|error| format!("no tmpfs can be mounted: {error}"))?;
         Ok(Self {
             path: path.to_owned(),
+            size,
         })
     }
 
@@ -66,7 +68,7 @@ impl SmallDisk {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn relieve(&self) -> std::io::Result<()> {
-        self.resize(SIZE)
+        self.resize(self.size)
     }
 
     fn resize(&self, bytes: u64) -> std::io::Result<()> {

@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use crate::error::{ChaosError, Result};
 use crate::fleet::ProcessUsage;
-use crate::plan::Token;
+use crate::plan::{BEGUN, ENDED, Token};
 use crate::publisher::Publication;
 use crate::store::StoredJobs;
 use crate::timeline::{History, Timeline};
 
-/// A line of a ledger: a job's shell ran.
+/// What a ledger says of a run of a job's shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LedgerRun {
     pub(crate) token: Token,
     /// The process that ran it: a minion's id, or the name of a clone.
     pub(crate) instance: String,
     pub(crate) at: Duration,
+    /// When it had printed everything; none when it did not get there.
+    pub(crate) ended: Option<Duration>,
 }
 
 impl LedgerRun {
@@ -63,12 +65,15 @@ pub(crate) struct Evidence {
     pub(crate) minions: usize,
     /// How long a minion that is left alone may take to be back.
     pub(crate) return_bound: Duration,
+    /// How often minions send a heartbeat.
+    pub(crate) heartbeat: Duration,
     pub(crate) publications: Vec<Publication>,
     pub(crate) runs: Vec<LedgerRun>,
     /// Lines of ledgers that are no whole line.
     pub(crate) damaged_lines: Vec<String>,
     pub(crate) jobs: StoredJobs,
-    pub(crate) lookups: BTreeMap<String, Lookup>,
+    /// What an operator was shown of jobs in the end, or why not.
+    pub(crate) lookups: BTreeMap<String, Result<Lookup, String>>,
     pub(crate) presence: Vec<PresenceSample>,
     pub(crate) usage: Vec<UsageSeries>,
     pub(crate) history: History,
@@ -84,9 +89,8 @@ pub(crate) fn read_ledgers(
         let path = entry.map_err(ChaosError::at(folder))?.path();
         let text = std::fs::read_to_string(&path).map_err(ChaosError::at(&path))?;
         for line in text.lines() {
-            match read_line(line, timeline) {
-                Some(run) => runs.push(run),
-                None => damaged.push(format!("{}: {line}", path.display())),
+            if read_line(line, timeline, &mut runs).is_none() {
+                damaged.push(format!("{}: {line}", path.display()));
             }
         }
     }
@@ -94,12 +98,27 @@ pub(crate) fn read_ledgers(
     Ok((runs, damaged))
 }
 
-fn read_line(line: &str, timeline: &Timeline) -> Option<LedgerRun> {
-    let mut words = line.split(' ');
-    let (token, instance, at) = (words.next()?, words.next()?, words.next()?);
-    Some(LedgerRun {
-        token: Token::parse(token)?,
-        instance: instance.to_owned(),
-        at: timeline.of_wall(at.parse().ok()?),
-    })
+/// Adds a run, or the end of one that has begun. None when the line is neither.
+fn read_line(line: &str, timeline: &Timeline, runs: &mut Vec<LedgerRun>) -> Option<()> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [token, instance, at, word] = words.as_slice() else {
+        return None;
+    };
+    let (token, at) = (Token::parse(token)?, timeline.of_wall(at.parse().ok()?));
+    match *word {
+        BEGUN => runs.push(LedgerRun {
+            token,
+            instance: (*instance).to_owned(),
+            at,
+            ended: None,
+        }),
+        ENDED => {
+            let is_it = |run: &&mut LedgerRun| {
+                run.token == token && run.instance == *instance && run.ended.is_none()
+            };
+            runs.iter_mut().find(is_it)?.ended = Some(at);
+        }
+        _ => return None,
+    }
+    Some(())
 }

@@ -11,12 +11,13 @@
 //! | `power`, `disk` | losses of power, the small disk |
 //! | `publisher`, `samplers` | jobs through the command line, and what is asked meanwhile |
 //! | `timeline` | what was done, and when |
-//! | `store`, `states`, `evidence` | what was left behind |
+//! | `store`, `states`, `contents`, `evidence` | what was left behind |
 //! | `books` | what must hold |
 //! | `report` | the table and the verdicts |
 
 mod arguments;
 mod books;
+mod contents;
 mod disk;
 mod error;
 mod evidence;
@@ -82,10 +83,11 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
     // Who reads this may have seen enough, which is no reason to panic.
     let _ = writeln!(
         std::io::stdout(),
-        "saline-chaos --transport {} --seconds {} --minions {} --seed {seed}{}",
+        "saline-chaos --transport {} --seconds {} --minions {} --heartbeat {} --seed {seed}{}",
         arguments.transport.name(),
         arguments.length().as_secs_f64(),
         arguments.minions,
+        arguments.heartbeat().as_secs_f64(),
         match arguments.sabotage {
             Some(sabotage) => format!(" --sabotage {}", sabotage.name()),
             None => String::new(),

@@ -10,28 +10,41 @@ use saline_testing::links::{Carries, Link};
 use crate::arguments::Transport;
 use crate::plan::LinkFault;
 
-/// Listens on `host` at the master's ports, and passes everything on to 127.0.0.1.
+/// Listens on `host` at the master's ports, with a link for each, and passes everything on to 127.0.0.1. The first one
+/// carries requests.
 ///
 /// # Errors
 /// When an address is taken.
-pub(crate) async fn open(transport: Transport, host: IpAddr, ports: Ports) -> io::Result<Link> {
+pub(crate) async fn open(
+    transport: Transport,
+    host: IpAddr,
+    ports: Ports,
+) -> io::Result<Vec<Link>> {
     let carries = Carries::of(transport.name());
-    let route = |port| {
+    let mut links = Vec::new();
+    for port in [ports.requests, ports.publications] {
         let master = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        (SocketAddr::new(host, port), master)
-    };
-    let ports = [ports.requests, ports.publications];
-    let ports = ports.into_iter().filter(|port| *port != 0);
-    let routes: Vec<_> = ports.map(route).collect();
-    Link::open(carries, &routes).await
+        if port != 0 {
+            links.push(Link::open(carries, &[(SocketAddr::new(host, port), master)]).await?);
+        }
+    }
+    Ok(links)
 }
 
-/// Sets the fault. A cut is over at once; the others last until the link is cleared.
-pub(crate) fn set(link: &Link, fault: LinkFault) {
-    match fault {
-        LinkFault::Delay(by) => link.set(|now| now.delay = Duration::from_millis(by)),
-        LinkFault::Throttle(bytes) => link.set(|now| now.bytes_a_second = Some(bytes)),
-        LinkFault::BlackHole => link.set(|now| now.black_hole = true),
-        LinkFault::Cut => link.cut(),
+/// Sets the fault. A cut is over at once; the others last until the links are cleared.
+pub(crate) fn set(links: &[Link], fault: LinkFault) {
+    match (fault, links) {
+        (LinkFault::HalfOpen, [_, publications, ..]) => {
+            // The connection that there is ends, and another one never begins.
+            publications.set(|now| now.black_hole = true);
+            publications.cut();
+        }
+        (LinkFault::HalfOpen, _) => {}
+        (fault, links) => links.iter().for_each(|link| match fault {
+            LinkFault::Delay(by) => link.set(|now| now.delay = Duration::from_millis(by)),
+            LinkFault::Throttle(bytes) => link.set(|now| now.bytes_a_second = Some(bytes)),
+            LinkFault::BlackHole => link.set(|now| now.black_hole = true),
+            LinkFault::Cut | LinkFault::HalfOpen => link.cut(),
+        }),
     }
 }

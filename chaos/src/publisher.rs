@@ -1,5 +1,6 @@
 //! Publishes the jobs of a plan with the real command line, and keeps what it printed.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::contents::Content;
 use crate::error::{ChaosError, Result};
 use crate::fleet::Operator;
-use crate::plan::{JobPlan, PublishMode, Token};
+use crate::plan::{JobAct, JobPlan, PublishMode};
 use crate::timeline::Timeline;
 
 /// How many command lines run at once.
@@ -25,14 +27,10 @@ const MAX_ERRORS: usize = 400;
 /// A job that was published, or may have been, and what its publisher printed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Publication {
-    pub(crate) token: Option<Token>,
-    /// The minions it was for; empty for all of them.
-    pub(crate) targets: Vec<String>,
+    pub(crate) job: JobPlan,
     /// How it was published, for people.
     pub(crate) mode: &'static str,
     pub(crate) began: Duration,
-    /// To how many minions at a time the job was offered, if it was a batch, and how long each of them takes.
-    pub(crate) batch: Option<(u32, Duration)>,
     /// None when its publisher had to be killed because it did not end.
     pub(crate) ended: Option<Duration>,
     /// The jid that was printed.
@@ -42,14 +40,25 @@ pub(crate) struct Publication {
     pub(crate) absent: Vec<(String, String)>,
     pub(crate) exit: Option<i32>,
     pub(crate) errors: String,
+    /// What was done about the job.
+    pub(crate) acts: Vec<DoneAct>,
 }
 
 /// A return that was printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrintedReturn {
     pub(crate) minion: String,
-    /// The bytes after the token; none when it is not what the job printed, but an error.
-    pub(crate) printed: Option<u64>,
+    pub(crate) content: Content,
+}
+
+/// What an operator did about a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DoneAct {
+    pub(crate) act: JobAct,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+    /// What was answered for each minion.
+    pub(crate) answers: BTreeMap<String, String>,
 }
 
 /// Publishes the jobs of a plan, each with a command line of its own, at most [`AT_ONCE`] at a time.
@@ -99,14 +108,12 @@ impl Publisher {
 
     /// Publishes a job, and keeps what was printed.
     pub(crate) async fn publish(&self, job: &JobPlan) -> Result<()> {
-        let Ok(_slot) = self.slots.acquire().await else {
+        let Ok(slot) = self.slots.acquire().await else {
             return Ok(());
         };
         let mut publication = Publication {
-            token: Some(job.token),
-            targets: job.targets.iter().map(|n| format!("m{n}")).collect(),
+            job: job.clone(),
             mode: job.mode.name(),
-            batch: job.batch.map(|size| (size, job.takes)),
             began: self.timeline.now(),
             ..Publication::default()
         };
@@ -118,8 +125,44 @@ impl Publisher {
         arguments.extend(job.target());
         arguments.extend(["cmd.run".to_owned(), job.command()]);
         self.run(&arguments, job, &mut publication).await?;
+        drop(slot);
+        if let (Some((act, after)), Some(jid)) = (job.act, publication.jid.clone()) {
+            Clock.pause(after).await;
+            publication.acts.push(self.act(act, job, &jid).await);
+        }
         self.keep(publication);
         Ok(())
+    }
+
+    /// Does what an operator does about a job. A failure shows as an act without answers.
+    async fn act(&self, act: JobAct, job: &JobPlan, jid: &str) -> DoneAct {
+        let from = self.timeline.now();
+        let output = match act {
+            JobAct::Cancel => self.operator.run(&["jobs.cancel", jid]).await,
+            JobAct::Kill => {
+                let mut words = job.minions();
+                words.extend(["saltutil.kill_job".to_owned(), jid.to_owned()]);
+                self.operator.call(&words).await
+            }
+        };
+        let output = output.map(|output| output.stdout).unwrap_or_default();
+        let objects = serde_json::Deserializer::from_slice(&output).into_iter();
+        let objects: Vec<serde_json::Map<String, serde_json::Value>> =
+            objects.map_while(Result::ok).collect();
+        let answers = objects.into_iter().flatten();
+        let answers = answers.filter_map(|(name, word)| Some((name, word.as_str()?.to_owned())));
+        let done = DoneAct {
+            act,
+            from,
+            to: self.timeline.now(),
+            answers: answers.collect(),
+        };
+        self.timeline.note(format_args!(
+            "{act:?} of {}: {} minions answered for",
+            job.token,
+            done.answers.len()
+        ));
+        done
     }
 
     async fn run(
@@ -160,7 +203,7 @@ impl Publisher {
         let (status, output, errors) = tokio::join!(ends, output, errors);
         publication.exit = status.map_err(start)?.and_then(|status| status.code());
         read_errors(&String::from_utf8_lossy(&errors), publication);
-        read_output(&output, job, publication);
+        read_output(&output, publication);
         Ok(())
     }
 }
@@ -198,22 +241,23 @@ pub(crate) fn absence(line: &str) -> Option<(String, String)> {
 
 /// Reads the objects that were printed as they came. Half an object, of a publisher that was killed, was
 /// not printed.
-fn read_output(bytes: &[u8], job: &JobPlan, publication: &mut Publication) {
-    let token = job.token.to_string();
+fn read_output(bytes: &[u8], publication: &mut Publication) {
     let objects = serde_json::Deserializer::from_slice(bytes).into_iter::<serde_json::Value>();
     for object in objects.map_while(Result::ok) {
         let Some(entries) = object.as_object() else {
             continue;
         };
         for (name, value) in entries {
-            if job.mode == PublishMode::Async {
+            if publication.job.mode == PublishMode::Async {
                 publication.jid = value.as_str().map(str::to_owned);
                 continue;
             }
-            let printed = value.as_str().and_then(|text| text.strip_prefix(&token));
             publication.returns.push(PrintedReturn {
                 minion: name.clone(),
-                printed: printed.map(|text| text.len() as u64),
+                content: match value.as_str() {
+                    Some(text) => Content::of_text(text),
+                    None => Content::Other(value.to_string()),
+                },
             });
         }
     }
@@ -225,27 +269,20 @@ mod tests {
 
     #[test]
     fn what_saline_prints_is_read() {
-        let job = JobPlan {
-            at: Duration::ZERO,
-            token: Token(3),
-            targets: vec![],
-            mode: PublishMode::Attached,
-            takes: Duration::ZERO,
-            prints: 2,
-            batch: None,
-        };
         let mut publication = Publication::default();
+        publication.job.mode = PublishMode::Attached;
         read_output(
-            b"{\n    \"m1\": \"t000003xx\"\n}\n{\"m2\": \"The minion stopped\"}\n{\"m3\": \"t0",
-            &job,
+            b"{\n    \"m1\": \"t000003 m1\\n.\"\n}\n{\"m2\": \"The minion stopped while it ran this job\"}\n{\"m3\": \"t0",
             &mut publication,
         );
-        let returned = |minion: &str, printed| PrintedReturn {
-            minion: minion.to_owned(),
-            printed,
-        };
-        let expected = [returned("m1", Some(2)), returned("m2", None)];
-        assert_eq!(publication.returns, expected);
+        let printed: Vec<_> = publication
+            .returns
+            .iter()
+            .map(|r| r.minion.as_str())
+            .collect();
+        assert_eq!(printed, ["m1", "m2"]);
+        assert!(matches!(publication.returns[0].content, Content::Whole(_)));
+        assert_eq!(publication.returns[1].content, Content::Interrupted);
         read_errors(
             "jid: 20261121091409931549\nm4: Minion did not return. [Expired]\nERROR: x\n",
             &mut publication,

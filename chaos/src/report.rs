@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
-use crate::books::{Book, Ledger};
+use crate::books::{Book, Finding, Ledger};
 use crate::evidence::Evidence;
 use crate::plan::Plan;
 use crate::states::State;
@@ -55,7 +55,7 @@ fn rows(evidence: &Evidence) -> BTreeMap<String, Row> {
         for minion in job.states.keys() {
             let row = rows.entry(minion.clone()).or_default();
             row.expected += 1;
-            row.returns += job.returns.get(minion).copied().unwrap_or(0);
+            row.returns += job.returns.get(minion).map_or(0, Vec::len);
             if let Some(state) = ledger.final_state(jid, job, minion) {
                 *row.states.entry(state).or_default() += 1;
             }
@@ -117,6 +117,22 @@ pub(crate) fn text(evidence: &Evidence, books: &[Book]) -> String {
         if book.findings.len() > SHOWN {
             let _ = writeln!(text, "    and {} more", book.findings.len() - SHOWN);
         }
+        if !book.counted.is_empty() {
+            let _ = writeln!(
+                text,
+                "    {} times as documented, which is no finding:",
+                book.counted.len()
+            );
+        }
+        for counted in book.counted.iter().take(SHOWN) {
+            let _ = writeln!(
+                text,
+                "    {} {}: {}",
+                or_dash(&counted.jid),
+                or_dash(&counted.minion),
+                counted.evidence
+            );
+        }
     }
     text
 }
@@ -144,19 +160,23 @@ pub(crate) fn json(arguments: &Arguments, seed: u64, evidence: &Evidence, books:
         (instance, row)
     });
     let books = books.iter().map(|book| {
-        let findings = book.findings.iter().map(|finding| {
-            json!({
-                "jid": finding.jid,
-                "minion": finding.minion,
-                "evidence": finding.evidence,
-            })
-        });
+        let listed = |findings: &[Finding]| {
+            let findings = findings.iter().map(|finding| {
+                json!({
+                    "jid": finding.jid,
+                    "minion": finding.minion,
+                    "evidence": finding.evidence,
+                })
+            });
+            findings.collect::<Vec<_>>()
+        };
         json!({
             "name": book.name,
             "promise": book.promise,
             "balances": book.balances(),
             "checked": book.checked,
-            "findings": findings.collect::<Vec<_>>(),
+            "findings": listed(&book.findings),
+            "as_documented": listed(&book.counted),
         })
     });
     let impossible = evidence.history.impossible.iter();

@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::evidence::{Evidence, read_ledgers};
 use crate::faults::Injector;
 use crate::fleet::{Fleet, keep_master_state, ledgers, store};
-use crate::plan::{HEARTBEAT, JOB_TTL, Plan};
+use crate::plan::{JOB_TTL, Plan};
 use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
-use crate::store as job_store;
+use crate::store::{self as job_store, Depth};
 
 /// How long everything is left alone at least when all minions should be back after the last fault.
 const MIN_SETTLING: Duration = Duration::from_secs(2);
@@ -27,10 +27,14 @@ const MAX_SETTLING: Duration = Duration::from_secs(100);
 /// How often daemons that ended are started again.
 const SUPERVISION: Duration = Duration::from_millis(500);
 
+/// How often it is looked whether everything has settled.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// What a run needs to be carried out.
 #[derive(Debug)]
 struct Run {
     return_bound: Duration,
+    heartbeat: Duration,
     fleet: Arc<Fleet>,
     publisher: Arc<Publisher>,
     registry: Arc<Registry>,
@@ -47,7 +51,8 @@ pub(crate) async fn carry_out(
 ) -> Result<(Evidence, Vec<Book>)> {
     let fleet = Fleet::new(root, arguments, own_mounts).await?;
     let run = Run {
-        return_bound: arguments.transport.return_bound(),
+        return_bound: arguments.transport.return_bound() + arguments.heartbeat(),
+        heartbeat: arguments.heartbeat(),
         publisher: Arc::new(Publisher::new(
             fleet.operator.clone(),
             fleet.timeline.clone(),
@@ -156,7 +161,7 @@ impl Run {
         // At the end presence is judged for every minion.
         let least = Clock.after(self.return_bound.max(JOB_TTL) + MIN_SETTLING);
         let most = Clock.after(MAX_SETTLING + JOB_TTL);
-        let mut look = Clock.interval(HEARTBEAT);
+        let mut look = Clock.interval(LOOK);
         loop {
             look.tick().await;
             while jobs.try_join_next().is_some() {}
@@ -172,7 +177,7 @@ impl Run {
 
     fn nothing_runs(&self) -> bool {
         // A store that cannot be read now is read once more.
-        let Ok(jobs) = job_store::read(&store(self.fleet.root())) else {
+        let Ok(jobs) = job_store::read(&store(self.fleet.root()), Depth::States) else {
             return false;
         };
         jobs.values().all(|job| {
@@ -186,13 +191,14 @@ impl Run {
     async fn gather(&self) -> Result<Evidence> {
         let timeline = &self.fleet.timeline;
         let root = self.fleet.root();
-        let jobs = job_store::read(&store(root))?;
+        let jobs = job_store::read(&store(root), Depth::Contents)?;
         let (runs, damaged_lines) = read_ledgers(&ledgers(root), timeline)?;
-        let lookups = samplers::lookups(&self.fleet.operator, &jobs, &runs).await;
+        let lookups = samplers::lookups(&self.fleet.operator, &jobs).await;
         let (presence, usage) = self.samples.take();
         Ok(Evidence {
             minions: self.fleet.minions.len(),
             return_bound: self.return_bound,
+            heartbeat: self.heartbeat,
             publications: self.publisher.published(),
             runs,
             damaged_lines,

@@ -17,6 +17,8 @@ pub(crate) enum Sabotage {
     ExpireRunning,
     /// The master cuts the list of missed jobs short
     TruncateCatchup,
+    /// A minion cuts the last character off what it returns
+    ShortenReturns,
 }
 
 impl Sabotage {
@@ -29,6 +31,7 @@ impl Sabotage {
             Self::LiePresence => "lie-presence",
             Self::ExpireRunning => "expire-running",
             Self::TruncateCatchup => "truncate-catchup",
+            Self::ShortenReturns => "shorten-returns",
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Asks the running system again and again: who is present, what processes use, what an operator sees.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::transport::Clock;
+use tokio::task::JoinSet;
 
-use crate::evidence::{LedgerRun, Lookup, PresenceSample, UsageSeries};
+use crate::evidence::{Lookup, PresenceSample, UsageSeries};
 use crate::fleet::{Daemon, Fleet, Operator};
-use crate::plan::Token;
 use crate::publisher::absence;
 use crate::states::State;
 use crate::store::StoredJobs;
@@ -16,8 +16,8 @@ use crate::store::StoredJobs;
 /// How often it is asked who is present, and what processes use.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The most jobs that are looked up as an operator would, beside those that ran and whose end only an operator is told.
-const MAX_LOOKUPS: usize = 300;
+/// How many jobs are looked up at once.
+const AT_ONCE: usize = 4;
 
 /// One job of so many is looked up although nothing about it needs it.
 const EVERY: usize = 8;
@@ -85,51 +85,53 @@ fn add_usage(daemon: &Daemon, at: Duration, samples: &Samples) {
     );
 }
 
-/// Looks jobs up as an operator would. First those that ran on a minion whose return is not stored, then
-/// other offers without an end in the store, then some others.
+/// Looks jobs up as an operator would: all that have an offer without an end in the store, whose end only an operator is
+/// told, and some others.
 pub(crate) async fn lookups(
     operator: &Operator,
     jobs: &StoredJobs,
-    runs: &[LedgerRun],
-) -> BTreeMap<String, Lookup> {
-    let ran: BTreeSet<(Token, &str)> = runs.iter().map(|run| (run.token, run.minion())).collect();
-    let mut wanted: Vec<(u8, &String)> = Vec::new();
-    for (index, (jid, job)) in jobs.iter().enumerate() {
-        let open = job.states.iter().filter(|(minion, state)| {
+) -> BTreeMap<String, Result<Lookup, String>> {
+    let wanted = jobs.iter().enumerate().filter(|(index, (_, job))| {
+        let is_open = |(minion, state): (&String, &State)| {
             matches!(state, State::Offered | State::Queued | State::Waiting)
-                && !job.returns.contains_key(*minion)
-        });
-        let open: Vec<_> = open.map(|(minion, _)| minion.as_str()).collect();
-        let ran = |minion: &&str| {
-            job.token
-                .is_some_and(|token| ran.contains(&(token, *minion)))
+                && !job.returns.contains_key(minion)
         };
-        if open.iter().any(ran) {
-            wanted.push((0, jid));
-        } else if !open.is_empty() {
-            wanted.push((1, jid));
-        } else if index % EVERY == 0 {
-            wanted.push((2, jid));
-        }
-    }
-    wanted.sort();
+        job.states.iter().any(is_open) || index % EVERY == 0
+    });
+    let mut wanted = wanted.map(|(_, (jid, _))| jid.clone());
     let mut lookups = BTreeMap::new();
-    // An offer of a job that ran ends as only an operator is told: each of them is looked up.
-    let needed = wanted.iter().filter(|(class, _)| *class == 0).count();
-    for (_, jid) in wanted.into_iter().take(needed.max(MAX_LOOKUPS)) {
-        if let Some(lookup) = look_up(operator, jid).await {
-            lookups.insert(jid.clone(), lookup);
+    let mut under_way = JoinSet::new();
+    loop {
+        while under_way.len() < AT_ONCE
+            && let Some(jid) = wanted.next()
+        {
+            let operator = operator.clone();
+            under_way.spawn(async move {
+                let lookup = look_up(&operator, &jid).await;
+                (jid, lookup)
+            });
+        }
+        match under_way.join_next().await {
+            Some(Ok((jid, lookup))) => drop(lookups.insert(jid, lookup)),
+            // A job that is not looked up is found where its end is asked for.
+            Some(Err(_)) => {}
+            None => return lookups,
         }
     }
-    lookups
 }
 
-async fn look_up(operator: &Operator, jid: &str) -> Option<Lookup> {
-    let output = operator.run(&["jobs.lookup_jid", jid]).await.ok()?;
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+async fn look_up(operator: &Operator, jid: &str) -> Result<Lookup, String> {
+    let output = operator.run(&["jobs.lookup_jid", jid]).await;
+    let output = output.map_err(|error| error.to_string())?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    Some(Lookup {
-        returned: value.as_object()?.keys().cloned().collect(),
+    let value: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
+    let returned = value.as_ref().and_then(serde_json::Value::as_object);
+    let Some(returned) = returned else {
+        let lines: Vec<&str> = errors.lines().take(3).collect();
+        return Err(format!("{}; {}", output.status, lines.join(" | ")));
+    };
+    Ok(Lookup {
+        returned: returned.keys().cloned().collect(),
         absent: errors.lines().filter_map(absence).collect(),
     })
 }

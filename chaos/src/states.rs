@@ -61,11 +61,11 @@ impl State {
         found.last().map(|(_, state, _)| *state)
     }
 
-    /// Whether it says that the job will not run, or did not.
+    /// Whether it says that the job will not run, or did not. "Withdrawn" says that no return is taken.
     pub(crate) fn denies_a_run(self) -> bool {
         matches!(
             self,
-            Self::NotConnected | Self::Declined | Self::Expired | Self::Cancelled | Self::Withdrawn
+            Self::NotConnected | Self::Declined | Self::Expired | Self::Cancelled
         )
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::contents::Content;
 use crate::error::{ChaosError, Result};
 use crate::plan::Token;
 use crate::states::State;
@@ -18,17 +19,36 @@ pub(crate) struct StoredJob {
     pub(crate) token: Option<Token>,
     /// The state of each minion, but for returns: they are rows of their own.
     pub(crate) states: BTreeMap<String, State>,
-    /// How many rows of returns each minion has.
-    pub(crate) returns: BTreeMap<String, usize>,
+    /// The rows of returns of each minion.
+    pub(crate) returns: BTreeMap<String, Vec<StoredReturn>>,
     /// What cannot be read in it.
     pub(crate) damage: Option<String>,
+}
+
+/// A return as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredReturn {
+    pub(crate) retcode: i64,
+    pub(crate) content: Content,
+}
+
+/// The parts of a large return have consecutive numbers from the first on, below the next multiple of this.
+const MOST_PARTS: i64 = 65_536;
+
+/// How much of a store is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// The states, and who returned.
+    States,
+    /// What was returned too.
+    Contents,
 }
 
 /// The jobs of a store, by jid.
 pub(crate) type StoredJobs = BTreeMap<String, StoredJob>;
 
 /// Reads all files of the store in `folder`, whichever process has them open.
-pub(crate) fn read(folder: &Path) -> Result<StoredJobs> {
+pub(crate) fn read(folder: &Path, depth: Depth) -> Result<StoredJobs> {
     let mut jobs = BTreeMap::new();
     let entries = std::fs::read_dir(folder).map_err(ChaosError::at(folder))?;
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -38,7 +58,7 @@ pub(crate) fn read(folder: &Path) -> Result<StoredJobs> {
     });
     paths.sort();
     for path in paths {
-        read_file(&path, &mut jobs).map_err(|source| ChaosError::Store { path, source })?;
+        read_file(&path, depth, &mut jobs).map_err(|source| ChaosError::Store { path, source })?;
     }
     Ok(jobs
         .into_values()
@@ -46,7 +66,11 @@ pub(crate) fn read(folder: &Path) -> Result<StoredJobs> {
         .collect())
 }
 
-fn read_file(path: &Path, jobs: &mut BTreeMap<i64, StoredJob>) -> rusqlite::Result<()> {
+fn read_file(
+    path: &Path,
+    depth: Depth,
+    jobs: &mut BTreeMap<i64, StoredJob>,
+) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
@@ -79,15 +103,38 @@ fn read_file(path: &Path, jobs: &mut BTreeMap<i64, StoredJob>) -> rusqlite::Resu
             None => job.damage = Some(format!("the state of {minion}, which it was not for")),
         }
     }
-    let mut rows = connection.prepare("SELECT jid, minion FROM returns")?;
+    let mut rows =
+        connection.prepare("SELECT jid, minion, retcode, payload, parts FROM returns")?;
     let mut rows = rows.query([])?;
     while let Some(row) = rows.next()? {
         let number: i64 = row.get(0)?;
+        let content = match row.get(4)? {
+            _ if depth == Depth::States => Content::Other("not read".to_owned()),
+            Some(first) => Content::of_packed(&in_parts(&connection, first)?),
+            None => Content::of_packed(row.get_ref(3)?.as_bytes()?),
+        };
+        let stored = StoredReturn {
+            retcode: row.get(2)?,
+            content,
+        };
         let job = jobs.entry(number).or_default();
         job.number = number;
-        *job.returns.entry(row.get(1)?).or_default() += 1;
+        job.returns.entry(row.get(1)?).or_default().push(stored);
     }
     Ok(())
+}
+
+/// Reads a large return, which is stored in the parts in which it came.
+fn in_parts(connection: &Connection, first: i64) -> rusqlite::Result<Vec<u8>> {
+    let mut parts = connection.prepare_cached(
+        "SELECT bytes FROM return_parts WHERE number >= ?1 AND number < ?2 ORDER BY number",
+    )?;
+    let mut rows = parts.query([first, first + MOST_PARTS])?;
+    let mut whole = Vec::new();
+    while let Some(row) = rows.next()? {
+        whole.extend_from_slice(row.get_ref(0)?.as_bytes()?);
+    }
+    Ok(whole)
 }
 
 /// Reads the compact value: for each minion the length of its id, the id, and the number of its state.

@@ -49,15 +49,37 @@ pub(crate) struct Disturbance {
     pub(crate) to: Option<Duration>,
 }
 
-/// A loss that excuses a difference between what was told and what is stored.
+/// A loss that excuses a difference between what was told and what is stored, for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// A minion's machine lost its power then.
-    Power { minion: usize, at: Duration },
+    /// A minion's machine lost its power then. With `synced`, the process that ran had `spool_sync: always`.
+    Power {
+        minion: usize,
+        at: Duration,
+        synced: bool,
+    },
+    /// A minion was ended at the time `to`, and its disk replaced with a copy of the time `from`.
+    RolledBack {
+        minion: usize,
+        from: Duration,
+        to: Duration,
+    },
+    /// A minion's disk took nothing any more.
+    DiskFull {
+        minion: usize,
+        from: Duration,
+        to: Duration,
+    },
     /// The master's store was replaced with a copy of the time `from`, at the time `to`.
     Restored { from: Duration, to: Duration },
     /// A second machine had the minion's id and key.
-    Cloned { minion: usize, from: Duration },
+    Cloned {
+        minion: usize,
+        from: Duration,
+        to: Duration,
+    },
+    /// The minion's key was deleted then. It was let in again at once.
+    KeyDeleted { minion: usize, at: Duration },
 }
 
 /// Everything that was recorded.
@@ -222,9 +244,33 @@ impl History {
         })
     }
 
-    /// Whether the minion was ever cloned.
-    pub(crate) fn was_cloned(&self, minion: usize) -> bool {
-        let cloned = |loss: &Loss| matches!(loss, Loss::Cloned { minion: of, .. } if *of == minion);
-        self.losses.iter().any(cloned)
+    /// Returns the times during which a process did not run; the last one may not have an end.
+    pub(crate) fn downtimes(&self, who: Who) -> impl Iterator<Item = (Duration, Option<Duration>)> {
+        let of = self.disturbances.iter();
+        let of = of.filter(move |d| d.who == who && d.condition == Condition::Down);
+        of.map(|d| (d.from, d.to))
+    }
+
+    /// Returns the end of the first time of this length, not before `from`, in which nothing is done to any of these.
+    pub(crate) fn calm_after(
+        &self,
+        who: &[Who],
+        from: Duration,
+        length: Duration,
+    ) -> Option<Duration> {
+        let mut begin = from;
+        loop {
+            let within = self.disturbances.iter().filter(|d| {
+                who.contains(&d.who)
+                    && d.from < begin + length
+                    && d.to.is_none_or(|end| end > begin)
+            });
+            // Nothing, or one without an end, or the last end of them.
+            match within.map(|d| d.to.unwrap_or(Duration::MAX)).max() {
+                None => return Some(begin + length),
+                Some(Duration::MAX) => return None,
+                Some(end) => begin = end,
+            }
+        }
     }
 }

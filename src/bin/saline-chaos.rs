@@ -26,6 +26,11 @@ fn main() -> ExitCode {
             registry,
             saline_minion::modules::parameters_of,
         )),
+        Some("saline-key") => operator(saline_cli::saline_key(
+            std::env::args_os(),
+            registry,
+            |config, request| saline_master::keys::offline(config, &request),
+        )),
         Some("saline-run") => operator(saline_cli::saline_run(std::env::args_os(), registry)),
         _ => saline_chaos::main(std::env::args_os(), registry),
     }

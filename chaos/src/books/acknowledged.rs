@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Book, Ledger, seconds};
+use crate::plan::JobAct;
 use crate::states::State;
 
 pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
@@ -29,7 +30,10 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             }
             continue;
         };
-        if job.token.is_some() && publication.token != job.token {
+        if job
+            .token
+            .is_some_and(|token| token != publication.job.token)
+        {
             // Never excused: minions that know the first job refuse the second.
             let evidence = format!(
                 "`{}` printed the jid at {}, and it is stored for another job",
@@ -39,8 +43,14 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             book.find(jid, "", evidence);
             continue;
         }
-        for target in &publication.targets {
-            if !job.states.contains_key(target) {
+        for target in &publication.job.targets {
+            let target = &format!("m{target}");
+            let ended = publication.ended.unwrap_or_default();
+            let since = publication
+                .began
+                .saturating_sub(ledger.evidence.return_bound);
+            let unknown = ledger.key_was_deleted(target, since, ended);
+            if !job.states.contains_key(target) && !unknown {
                 book.find(jid, target, "the job was for it, and does not name it");
             }
         }
@@ -52,12 +62,6 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
                     None => "its return was printed; the job does not name it".to_owned(),
                 };
                 book.find(jid, minion, evidence);
-            }
-            let ran = publication
-                .token
-                .is_some_and(|token| ledger.runs_of(token, minion).next().is_some());
-            if printed.printed.is_some() && !ran {
-                book.find(jid, minion, "its return was printed, and it did not run");
             }
         }
     }
@@ -72,8 +76,8 @@ pub(super) fn stored_once(ledger: &Ledger<'_>) -> Book {
     for (jid, job) in &ledger.evidence.jobs {
         for (minion, rows) in &job.returns {
             book.checked += 1;
-            if *rows != 1 {
-                book.find(jid, minion, format!("{rows} rows of its return"));
+            if rows.len() != 1 {
+                book.find(jid, minion, format!("{} rows of its return", rows.len()));
             }
             if !job.states.contains_key(minion) {
                 book.find(
@@ -100,7 +104,7 @@ pub(super) fn stored_once(ledger: &Ledger<'_>) -> Book {
 pub(super) fn what_was_told(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "told",
-        "a minion of which `saline` said that it will not run the job does not run it",
+        "a minion of which `saline` or `jobs.cancel` said that it will not run the job does not run it",
     );
     for (token, publication) in &ledger.publications {
         for (minion, word) in &publication.absent {
@@ -118,6 +122,27 @@ pub(super) fn what_was_told(ledger: &Ledger<'_>) -> Book {
                 book.find(ledger.jid(*token), minion, evidence);
             }
         }
+        for act in publication
+            .acts
+            .iter()
+            .filter(|act| act.act == JobAct::Cancel)
+        {
+            for (minion, answer) in &act.answers {
+                book.checked += 1;
+                // "offered; cancelled when the minion reports" leaves it open.
+                let denied = State::from_word(answer).is_some_and(State::denies_a_run);
+                let run = ledger.runs_of(*token, minion).find(|run| !run.on_a_clone());
+                if let Some(run) = run.filter(|_| denied) {
+                    let evidence = format!(
+                        "`jobs.cancel` said {answer:?} at {}, and the ledger has a run of {} at {}",
+                        seconds(act.to),
+                        run.instance,
+                        seconds(run.at)
+                    );
+                    book.find(ledger.jid(*token), minion, evidence);
+                }
+            }
+        }
     }
     book
 }
@@ -133,6 +158,13 @@ pub(super) fn seen_as_stored(ledger: &Ledger<'_>) -> Book {
             continue;
         };
         book.checked += 1;
+        let lookup = match lookup {
+            Ok(lookup) => lookup,
+            Err(why) => {
+                book.find(jid, "", format!("it cannot be looked up: {why}"));
+                continue;
+            }
+        };
         for minion in job.states.keys() {
             let (stored, shown) = (
                 job.returns.contains_key(minion),

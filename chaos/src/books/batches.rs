@@ -14,9 +14,10 @@ pub(super) fn no_more_at_once(ledger: &Ledger<'_>) -> Book {
         "no more minions run a batch at once than it allows",
     );
     for (token, publication) in &ledger.publications {
-        let Some((size, takes)) = publication.batch else {
+        let Some(size) = publication.job.batch else {
             continue;
         };
+        let takes = publication.job.takes;
         let mut runs: Vec<&LedgerRun> = ledger.runs.get(token).cloned().unwrap_or_default();
         runs.sort_by_key(|run| run.at);
         for (index, run) in runs.iter().enumerate() {
@@ -27,7 +28,7 @@ pub(super) fn no_more_at_once(ledger: &Ledger<'_>) -> Book {
                 .filter(|other| other.at + takes > run.at)
                 .chain(std::iter::once(run))
                 .collect();
-            let is_excused = ledger.restored_after(publication.began)
+            let is_excused = ledger.lost_within(publication.began, run.at)
                 || at_once
                     .iter()
                     .any(|run| was_disturbed(ledger, run, publication.began, run.at + takes));
@@ -52,5 +53,5 @@ fn was_disturbed(ledger: &Ledger<'_>, run: &LedgerRun, from: Duration, to: Durat
     // What was done to it before may still keep it away.
     let from = from.saturating_sub(ledger.evidence.return_bound);
     let who = [Who::Minion(number)];
-    !ledger.evidence.history.left_alone(&who, from, to) || ledger.was_cloned(run.minion())
+    !ledger.evidence.history.left_alone(&who, from, to) || ledger.was_double(run.minion(), from, to)
 }

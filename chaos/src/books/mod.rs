@@ -2,6 +2,9 @@
 
 mod acknowledged;
 mod batches;
+mod contents;
+mod excuses;
+mod named;
 mod presence;
 mod resources;
 mod runs;
@@ -14,7 +17,6 @@ use crate::plan::Token;
 use crate::publisher::Publication;
 use crate::states::State;
 use crate::store::StoredJob;
-use crate::timeline::Loss;
 
 /// A promise, and where it was not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) struct Book {
     /// How many cases were checked.
     pub(crate) checked: usize,
     pub(crate) findings: Vec<Finding>,
+    /// Cases in which it was not kept, and that the documentation names as possible.
+    pub(crate) counted: Vec<Finding>,
 }
 
 /// A case in which a promise was not kept.
@@ -41,11 +45,20 @@ impl Book {
             promise,
             checked: 0,
             findings: Vec::new(),
+            counted: Vec::new(),
         }
     }
 
     fn find(&mut self, jid: impl ToString, minion: impl ToString, evidence: impl ToString) {
         self.findings.push(Finding {
+            jid: jid.to_string(),
+            minion: minion.to_string(),
+            evidence: evidence.to_string(),
+        });
+    }
+
+    fn count(&mut self, jid: impl ToString, minion: impl ToString, evidence: impl ToString) {
+        self.counted.push(Finding {
             jid: jid.to_string(),
             minion: minion.to_string(),
             evidence: evidence.to_string(),
@@ -65,11 +78,14 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         runs::at_most_once(&ledger),
         acknowledged::nothing_is_missing(&ledger),
         acknowledged::stored_once(&ledger),
+        contents::are_what_ran(&ledger),
         runs::states_are_true(&ledger),
         runs::nothing_without_end(&ledger),
         runs::in_time(&ledger),
         batches::no_more_at_once(&ledger),
         acknowledged::what_was_told(&ledger),
+        named::everyone_is_named(&ledger),
+        named::ends_with_the_last_answer(&ledger),
         acknowledged::seen_as_stored(&ledger),
         presence::is_true(evidence),
         resources::are_flat(evidence),
@@ -91,7 +107,7 @@ impl<'e> Ledger<'e> {
         let jobs = evidence.jobs.iter();
         let jobs = jobs.filter_map(|(jid, job)| Some((job.token?, (jid.as_str(), job))));
         let publications = evidence.publications.iter();
-        let publications = publications.filter_map(|published| Some((published.token?, published)));
+        let publications = publications.map(|published| (published.job.token, published));
         let mut runs: BTreeMap<Token, Vec<&LedgerRun>> = BTreeMap::new();
         for run in &evidence.runs {
             runs.entry(run.token).or_default().push(run);
@@ -127,48 +143,22 @@ impl<'e> Ledger<'e> {
             return Some(stored);
         }
         // An offer ends by the clock or by an expiry ack of its minion, which the state in the row may not say.
-        // By now every job is older than it may wait.
-        let Some(lookup) = self.evidence.lookups.get(jid) else {
-            return Some(State::Expired);
+        // By now every job is older than it may wait. One that nobody could look up is open.
+        let Some(Ok(lookup)) = self.evidence.lookups.get(jid) else {
+            return Some(stored);
         };
         let told = lookup.absent.get(minion);
         told.and_then(|word| State::from_word(word))
             .or(Some(stored))
     }
 
-    /// Whether what happened in this time may be missing from the store, because that was replaced with an
-    /// older copy.
-    fn lost_within(&self, from: Duration, to: Duration) -> bool {
-        let losses = &self.evidence.history.losses;
-        losses.iter().any(|loss| match loss {
-            Loss::Restored {
-                from: copied,
-                to: restored,
-            } => from <= *restored && to >= *copied,
-            _ => false,
-        })
-    }
-
-    /// Whether the store was replaced with a copy after that time.
-    fn restored_after(&self, at: Duration) -> bool {
-        let losses = &self.evidence.history.losses;
-        losses
-            .iter()
-            .any(|loss| matches!(loss, Loss::Restored { to, .. } if *to >= at))
-    }
-
-    /// Whether the minion's machine lost its power after that time.
-    fn lost_power_after(&self, minion: &str, at: Duration) -> bool {
-        let number = minion_number(minion);
-        self.evidence.history.losses.iter().any(|loss| match loss {
-            Loss::Power { minion, at: then } => Some(*minion) == number && *then >= at,
-            _ => false,
-        })
-    }
-
-    fn was_cloned(&self, minion: &str) -> bool {
-        let number = minion_number(minion);
-        number.is_some_and(|number| self.evidence.history.was_cloned(number))
+    /// Returns the minions that a job is for.
+    fn expected(&self, publication: &Publication) -> Vec<String> {
+        let name = |number: usize| format!("m{number}");
+        match publication.job.targets.as_slice() {
+            [] => (1..=self.evidence.minions).map(name).collect(),
+            targets => targets.iter().copied().map(name).collect(),
+        }
     }
 }
 
@@ -183,3 +173,5 @@ fn seconds(at: Duration) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_contents;

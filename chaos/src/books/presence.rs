@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Book, seconds};
 use crate::evidence::Evidence;
-use crate::plan::HEARTBEAT;
 use crate::timeline::Who;
 
 /// What a busy machine may add to two heartbeats before a minion that is gone is not called present.
@@ -17,7 +16,7 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
     );
     let history = &evidence.history;
     let up = evidence.return_bound;
-    let down = HEARTBEAT * 2 + SPARE;
+    let down = evidence.heartbeat * 2 + SPARE;
     for sample in &evidence.presence {
         let (since_up, since_down) = (
             sample.asked.saturating_sub(up),

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Book, Ledger, minion_number, seconds};
-use crate::plan::JOB_TTL;
+use super::{Book, Ledger, minion_number, named, seconds};
+use crate::evidence::Evidence;
 use crate::states::State;
+use crate::timeline::{Loss, Who};
+
+/// How long before a run the copy of a disk may be, for what the run notes to be missing in it.
+const SPOOLING: Duration = Duration::from_millis(500);
 
 /// How long a minion that is back may take to ask for what it missed and to begin it.
 const CATCH_UP: Duration = Duration::from_secs(3);
@@ -13,22 +17,19 @@ const CATCH_UP: Duration = Duration::from_secs(3);
 pub(super) fn at_most_once(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new("at most once", "no job runs twice on one instance");
     for (token, runs) in &ledger.runs {
-        let mut times: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut times: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
         for run in runs {
-            times
-                .entry(&run.instance)
-                .or_default()
-                .push(seconds(run.at));
+            times.entry(&run.instance).or_default().push(run.at);
         }
         for (instance, times) in times {
             book.checked += 1;
             if times.len() > 1 {
-                let evidence = format!(
-                    "the ledger has {} runs: at {}",
-                    times.len(),
-                    times.join(", ")
-                );
-                book.find(ledger.jid(*token), instance, evidence);
+                let all: Vec<String> = times.iter().copied().map(seconds).collect();
+                let evidence = format!("the ledger has {} runs: at {}", all.len(), all.join(", "));
+                match times.is_sorted() && is_between_heartbeats(ledger, instance, &times) {
+                    true => book.count(ledger.jid(*token), instance, evidence),
+                    false => book.find(ledger.jid(*token), instance, evidence),
+                }
             }
         }
     }
@@ -38,11 +39,42 @@ pub(super) fn at_most_once(ledger: &Ledger<'_>) -> Book {
     book
 }
 
+/// Whether the disk was put back, between each two of these runs, to a moment before the first of them and after the
+/// last heartbeat that the master had heard. Such a disk cannot be told from one that nothing happened to
+/// (`docs/states.md`).
+fn is_between_heartbeats(ledger: &Ledger<'_>, instance: &str, times: &[Duration]) -> bool {
+    let Some(number) = minion_number(instance) else {
+        return false;
+    };
+    let Evidence {
+        history,
+        heartbeat,
+        return_bound,
+        ..
+    } = ledger.evidence;
+    let who = [Who::Minion(number), Who::Master];
+    let is_young = |from: Duration, to: Duration| {
+        // No heartbeat was heard while something was done to one of them.
+        let since = from.saturating_sub(*return_bound);
+        to <= from + *heartbeat * 2 || !history.left_alone(&who, since, from)
+    };
+    times.windows(2).all(|pair| {
+        history.losses.iter().any(|loss| {
+            matches!(loss, Loss::RolledBack { minion, from, to }
+                if *minion == number
+                    && *to >= pair[0]
+                    && *to <= pair[1]
+                    && *from <= pair[0] + SPOOLING
+                    && is_young(*from, *to))
+        })
+    })
+}
+
 /// Every run ends as returned, unless something excuses another state.
 pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "true states",
-        "a run never ends as expired, not connected or declined, and a return is not lost on its way",
+        "a run ends as returned, and every other state has a cause",
     );
     for (token, (jid, job)) in &ledger.jobs {
         let runs = ledger.runs.get(token).into_iter().flatten();
@@ -53,6 +85,7 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                 book.find(jid, minion, "it ran, and the job does not name this minion");
                 continue;
             };
+            let delivered = ledger.return_delivered_by(run);
             let excused = match state {
                 State::Returned => true,
                 // Said elsewhere, with what is open in it.
@@ -60,14 +93,45 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                 // The copy that was put back is from before the run.
                 State::MayHaveRun if ledger.lost_within(run.at, run.at) => true,
                 State::MayHaveRun | State::LostTrack => {
-                    ledger.lost_power_after(minion, run.at) || ledger.was_cloned(minion)
+                    ledger.forgot_within(minion, run.at, delivered)
+                        || ledger.was_double(minion, run.at, delivered)
                 }
-                State::ReturnedAndLost => ledger.restored_after(run.at),
-                State::Unconfirmed => false,
+                State::ReturnedAndLost => ledger.lost_within(run.at, delivered),
+                // What was handed over before may begin after it.
+                State::Withdrawn => {
+                    let publication = ledger.publications.get(token);
+                    let began = publication.map_or(run.at, |published| published.began);
+                    ledger.key_was_deleted(minion, began, delivered)
+                }
                 _ => false,
             };
             if !excused {
                 let evidence = format!("it ran at {}, and its state is {state}", seconds(run.at));
+                book.find(jid, minion, evidence);
+            }
+        }
+    }
+    for (token, (jid, job)) in &ledger.jobs {
+        let Some(publication) = ledger.publications.get(token) else {
+            continue;
+        };
+        for (minion, state) in &job.states {
+            let ran = ledger.runs_of(*token, minion).next().is_some();
+            // What only the clock ends, and an operator is told, is a matter of time.
+            if ran || state.is_open() || matches!(state, State::Returned | State::Expired) {
+                continue;
+            }
+            if job.returns.contains_key(minion) {
+                continue;
+            }
+            book.checked += 1;
+            let until = ledger.handed_over_until(publication, minion);
+            let word = state.to_string();
+            if let Some(why) = named::against_word(ledger, publication, minion, &word, until) {
+                let evidence = format!(
+                    "published at {}, and its state is {state}: {why}",
+                    seconds(publication.began)
+                );
                 book.find(jid, minion, evidence);
             }
         }
@@ -93,11 +157,15 @@ pub(super) fn nothing_without_end(ledger: &Ledger<'_>) -> Book {
             let ran = job
                 .token
                 .and_then(|token| ledger.runs_of(token, minion).next());
+            let looked_up = match ledger.evidence.lookups.get(jid) {
+                Some(Err(why)) => format!("; it cannot be looked up: {why}"),
+                _ => String::new(),
+            };
             let ran = match ran {
                 Some(run) => format!("it ran at {}", seconds(run.at)),
                 None => "it did not run".to_owned(),
             };
-            let evidence = format!("still {state} after everything has settled; {ran}");
+            let evidence = format!("still {state} after everything has settled; {ran}{looked_up}");
             book.find(jid, minion, evidence);
         }
     }
@@ -127,11 +195,11 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
         let (Some((jid, job)), Some(ended)) = (ledger.jobs.get(token), publication.ended) else {
             continue;
         };
-        if publication.batch.is_some() {
+        if publication.job.batch.is_some() {
             // The turn of a minion may come later, and one that is away then is left out.
             continue;
         }
-        let expires = publication.began.min(ended) + JOB_TTL;
+        let expires = publication.began.min(ended) + publication.job.offered_for();
         for minion in job.states.keys() {
             let Some(number) = minion_number(minion) else {
                 continue;
@@ -143,9 +211,10 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
             let missed = match state {
                 State::Expired | State::Offered | State::Unconfirmed => true,
                 State::MayHaveRun => {
-                    !(ledger.restored_after(publication.began)
-                        || ledger.lost_power_after(minion, publication.began)
-                        || ledger.was_cloned(minion))
+                    let until = ledger.handed_over_until(publication, minion);
+                    !(ledger.lost_within(publication.began, until)
+                        || ledger.forgot_within(minion, publication.began, until)
+                        || ledger.was_double(minion, publication.began, until))
                 }
                 _ => false,
             };

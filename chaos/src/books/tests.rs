@@ -3,35 +3,44 @@
 use std::time::Duration;
 
 use super::*;
+use crate::contents::Content;
 use crate::evidence::{Lookup, PresenceSample, UsageSeries};
 use crate::fleet::ProcessUsage;
+use crate::plan::{JobPlan, Output, PublishMode};
 use crate::publisher::PrintedReturn;
-use crate::timeline::{Condition, Disturbance, Who};
+use crate::store::StoredReturn;
+use crate::timeline::{Condition, Disturbance, Loss, Who};
 
-const JID: &str = "20261121091409931549";
-const TOKEN: Token = Token(1);
+pub(super) const JID: &str = "20261121091409931549";
+pub(super) const TOKEN: Token = Token(1);
 
-fn at(seconds: u64) -> Duration {
+pub(super) fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// One job for m1 that was published, ran, returned, and was printed.
-fn balanced() -> Evidence {
+pub(super) fn balanced() -> Evidence {
     let mut evidence = Evidence {
         minions: 1,
         return_bound: at(6),
+        heartbeat: at(1),
         ..Evidence::default()
     };
     evidence.publications.push(Publication {
-        token: Some(TOKEN),
-        targets: vec!["m1".to_owned()],
+        job: JobPlan {
+            token: TOKEN,
+            targets: vec![1],
+            mode: PublishMode::Attached,
+            prints: 5,
+            ..JobPlan::default()
+        },
         mode: "saline",
         began: at(20),
         ended: Some(at(21)),
         jid: Some(JID.to_owned()),
         returns: vec![PrintedReturn {
             minion: "m1".to_owned(),
-            printed: Some(0),
+            content: printed_by("m1"),
         }],
         exit: Some(0),
         ..Publication::default()
@@ -43,28 +52,60 @@ fn balanced() -> Evidence {
     evidence
 }
 
-fn run(seconds: u64) -> LedgerRun {
+pub(super) fn run(seconds: u64) -> LedgerRun {
     LedgerRun {
         token: TOKEN,
         instance: "m1".to_owned(),
         at: at(seconds),
+        ended: Some(at(seconds) + Duration::from_millis(100)),
     }
 }
 
-fn stored(state: State, returns: usize) -> StoredJob {
+pub(super) fn printed_by(instance: &str) -> Content {
+    Content::Whole(Output {
+        token: TOKEN,
+        instance: instance.to_owned(),
+        prints: 5,
+    })
+}
+
+fn returned(instance: &str) -> StoredReturn {
+    StoredReturn {
+        retcode: 0,
+        content: printed_by(instance),
+    }
+}
+
+pub(super) fn down(minion: usize, from: u64, to: u64) -> Disturbance {
+    Disturbance {
+        who: Who::Minion(minion),
+        condition: Condition::Down,
+        from: at(from),
+        to: Some(at(to)),
+    }
+}
+
+pub(super) fn stored(state: State, returns: usize) -> StoredJob {
     let mut job = StoredJob {
         token: Some(TOKEN),
         ..StoredJob::default()
     };
     job.states.insert("m1".to_owned(), state);
     if returns > 0 {
-        job.returns.insert("m1".to_owned(), returns);
+        let rows = vec![returned("m1"); returns];
+        job.returns.insert("m1".to_owned(), rows);
     }
     job
 }
 
+/// Makes the publication one that did not wait.
+pub(super) fn detach(evidence: &mut Evidence) {
+    evidence.publications[0].job.mode = PublishMode::Async;
+    evidence.publications[0].returns.clear();
+}
+
 /// The names of the books that do not balance.
-fn broken(evidence: &Evidence) -> Vec<&'static str> {
+pub(super) fn broken(evidence: &Evidence) -> Vec<&'static str> {
     let books = check(evidence).into_iter();
     books
         .filter(|book| !book.balances())
@@ -127,10 +168,12 @@ fn a_return_that_is_stored_twice_is_found() {
 fn running_and_offered_without_end_are_found() {
     for state in [State::Running, State::Offered, State::Queued] {
         let mut evidence = balanced();
-        evidence.publications[0].returns.clear();
+        detach(&mut evidence);
         evidence.jobs.insert(JID.to_owned(), stored(state, 0));
         // An operator is told no end either.
-        evidence.lookups.insert(JID.to_owned(), Lookup::default());
+        evidence
+            .lookups
+            .insert(JID.to_owned(), Ok(Lookup::default()));
         assert_eq!(broken(&evidence), ["an end"], "{state}");
     }
 }
@@ -145,7 +188,7 @@ fn a_command_line_that_does_not_end_is_found() {
 #[test]
 fn a_run_that_ends_as_expired_is_found_also_when_only_an_operator_is_told_so() {
     let mut evidence = balanced();
-    evidence.publications[0].returns.clear();
+    detach(&mut evidence);
     for state in [State::Expired, State::NotConnected, State::Declined] {
         evidence.jobs.insert(JID.to_owned(), stored(state, 0));
         assert_eq!(broken(&evidence), ["true states"], "{state}");
@@ -155,14 +198,14 @@ fn a_run_that_ends_as_expired_is_found_also_when_only_an_operator_is_told_so() {
         .insert(JID.to_owned(), stored(State::Offered, 0));
     let mut lookup = Lookup::default();
     lookup.absent.insert("m1".to_owned(), "Expired".to_owned());
-    evidence.lookups.insert(JID.to_owned(), lookup);
+    evidence.lookups.insert(JID.to_owned(), Ok(lookup));
     assert_eq!(broken(&evidence), ["true states"]);
 }
 
 #[test]
 fn a_power_loss_excuses_that_a_run_may_have_been_and_nothing_else() {
     let mut evidence = balanced();
-    evidence.publications[0].returns.clear();
+    detach(&mut evidence);
     evidence
         .jobs
         .insert(JID.to_owned(), stored(State::MayHaveRun, 0));
@@ -170,6 +213,7 @@ fn a_power_loss_excuses_that_a_run_may_have_been_and_nothing_else() {
     let loss = |seconds| Loss::Power {
         minion: 1,
         at: at(seconds),
+        synced: false,
     };
     evidence.history.losses.push(loss(10));
     assert_eq!(broken(&evidence), ["true states"], "it was before the run");
@@ -184,7 +228,7 @@ fn a_power_loss_excuses_that_a_run_may_have_been_and_nothing_else() {
 #[test]
 fn what_was_told_not_to_run_and_ran_is_found() {
     let mut evidence = balanced();
-    evidence.publications[0].returns.clear();
+    detach(&mut evidence);
     evidence.publications[0].absent = vec![("m1".to_owned(), "Not connected".to_owned())];
     assert_eq!(broken(&evidence), ["told"]);
     evidence.publications[0].absent = vec![("m1".to_owned(), "No response".to_owned())];
@@ -194,18 +238,13 @@ fn what_was_told_not_to_run_and_ran_is_found() {
 #[test]
 fn a_job_that_a_minion_missed_though_it_was_there_is_found() {
     let mut evidence = balanced();
-    evidence.publications[0].returns.clear();
+    detach(&mut evidence);
     evidence.runs.clear();
     evidence
         .jobs
         .insert(JID.to_owned(), stored(State::Expired, 0));
     assert_eq!(broken(&evidence), ["in time"]);
-    evidence.history.disturbances.push(Disturbance {
-        who: Who::Minion(1),
-        condition: Condition::Down,
-        from: at(19),
-        to: Some(at(26)),
-    });
+    evidence.history.disturbances.push(down(1, 19, 26));
     assert_eq!(broken(&evidence).len(), 0);
 }
 
@@ -262,19 +301,20 @@ fn a_jid_that_was_given_to_two_jobs_is_found() {
         to: at(30),
     });
     let mut first = evidence.publications[0].clone();
-    first.token = Some(Token(7));
+    first.job.token = Token(7);
     evidence.publications.push(first);
-    assert_eq!(broken(&evidence), ["acknowledged"]);
+    assert_eq!(broken(&evidence), ["acknowledged", "contents"]);
 }
 
 #[test]
 fn a_batch_that_more_run_at_once_than_it_allows_is_found_unless_one_was_disturbed() {
     let mut evidence = balanced();
     evidence.minions = 2;
-    evidence.publications[0].batch = Some((1, at(2)));
+    evidence.publications[0].job.batch = Some(1);
+    evidence.publications[0].job.takes = at(2);
     let job = evidence.jobs.get_mut(JID).unwrap();
     job.states.insert("m2".to_owned(), State::Running);
-    job.returns.insert("m2".to_owned(), 1);
+    job.returns.insert("m2".to_owned(), vec![returned("m2")]);
     let other = |seconds| LedgerRun {
         instance: "m2".to_owned(),
         ..run(seconds)

@@ -10,7 +10,7 @@ use saline_targeting::Target;
 
 use super::Injector;
 use crate::error::{ChaosError, Result};
-use crate::plan::{Token, command};
+use crate::plan::{JobPlan, Token};
 use crate::publisher::Publication;
 use crate::timeline::{Condition, Who};
 
@@ -91,11 +91,15 @@ impl Injector<'_> {
             let Ok(target) = Target::glob(&name).compile() else {
                 break;
             };
-            let line = command(token, Duration::ZERO, 0);
-            let spec = JobSpec::new(target, "cmd.run").with_arguments(parse_arguments(&[line]));
+            let job = JobPlan {
+                token,
+                targets: vec![minion],
+                ..JobPlan::default()
+            };
+            let arguments = parse_arguments(&[job.command()]);
+            let spec = JobSpec::new(target, "cmd.run").with_arguments(arguments);
             let mut publication = Publication {
-                token: Some(token),
-                targets: vec![name.clone()],
+                job,
                 mode: "burst",
                 began: timeline.now(),
                 ..Publication::default()

@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use saline_protocol::transport::Clock;
 
 use super::Injector;
@@ -11,12 +10,6 @@ use crate::error::{ChaosError, Result};
 use crate::fleet::{Daemon, copy_minion, kill_instance, store};
 use crate::plan::Fault;
 use crate::timeline::{Condition, Loss, Who};
-
-/// How long a master may take to stop.
-const STOP: Duration = Duration::from_secs(15);
-
-/// How often it is looked whether it has.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Injector<'_> {
     /// Copies the master's store, and puts the copy in its place later.
@@ -28,13 +21,7 @@ impl Injector<'_> {
         let backup = self.fleet.operator.back_up().await?;
         timeline.note("the master's store is copied");
         Clock.pause(later).await;
-        let _down = timeline.disturb(Who::Master, Condition::Down);
-        daemon.signal(Signal::TERM);
-        let deadline = Clock.after(STOP);
-        while daemon.ended().is_none() && Clock.now() < deadline {
-            Clock.pause(POLL_INTERVAL).await;
-        }
-        daemon.kill();
+        let _down = self.terminate(Who::Master, &mut daemon).await;
         let place = store(self.fleet.root());
         fs::remove_dir_all(&place).map_err(ChaosError::at(&place))?;
         fs::rename(&backup, &place).map_err(ChaosError::at(&backup))?;
@@ -56,7 +43,6 @@ impl Injector<'_> {
         let fault = Fault::CloneMinion(minion);
         self.begin(fault, lasts);
         let _disturbed = timeline.disturb(Who::Minion(minion), Condition::Disturbed);
-        timeline.lost(Loss::Cloned { minion, from: at });
         let clone = format!("m{minion}-clone-{}", at.as_millis());
         copy_minion(root, &format!("m{minion}"), &clone)?;
         let mut daemon = Daemon::minion(root, &clone, self.fleet.sabotage);
@@ -64,6 +50,11 @@ impl Injector<'_> {
         Clock.pause(lasts).await;
         daemon.kill();
         kill_instance(root, &clone);
+        timeline.lost(Loss::Cloned {
+            minion,
+            from: at,
+            to: timeline.now(),
+        });
         timeline.note(format_args!("{clone} is gone"));
         Ok(())
     }

@@ -14,6 +14,20 @@ use crate::timeline::{Condition, Loss, Who};
 
 impl Injector<'_> {
     pub(super) async fn power_loss_of_minion(self, minion: usize, lasts: Duration) -> Result<()> {
+        let Some(seat) = self.fleet.seat(minion) else {
+            return Ok(());
+        };
+        let mut daemon = seat.daemon.lock().await;
+        self.power_loss_of_locked_minion(minion, &mut daemon, lasts)
+            .await
+    }
+
+    pub(super) async fn power_loss_of_locked_minion(
+        self,
+        minion: usize,
+        daemon: &mut Daemon,
+        lasts: Duration,
+    ) -> Result<()> {
         if !cfg!(feature = "chaos") {
             // A minion that sees its old boot has no way to know, so it would be judged unfairly.
             self.fleet
@@ -21,15 +35,11 @@ impl Injector<'_> {
                 .impossible("power loss of a minion", WITHOUT_FEATURE);
             return Ok(());
         }
-        let Some(seat) = self.fleet.seat(minion) else {
-            return Ok(());
-        };
-        let mut daemon = seat.daemon.lock().await;
         let who = Who::Minion(minion);
         let fault = Fault::PowerLossOfMinion(minion);
-        if self.power_loss(who, &mut daemon, fault, lasts).await? {
-            let at = self.fleet.timeline.now();
-            self.fleet.timeline.lost(Loss::Power { minion, at });
+        let synced = daemon.syncs_spool();
+        if let Some(at) = self.power_loss(who, daemon, fault, lasts).await? {
+            self.fleet.timeline.lost(Loss::Power { minion, at, synced });
         }
         Ok(())
     }
@@ -42,18 +52,18 @@ impl Injector<'_> {
         Ok(())
     }
 
-    /// Returns whether there was one.
+    /// Returns when the machine lost its power, if it did.
     async fn power_loss(
         self,
         who: Who,
         daemon: &mut Daemon,
         fault: Fault,
         lasts: Duration,
-    ) -> Result<bool> {
+    ) -> Result<Option<Duration>> {
         let timeline = &self.fleet.timeline;
         if let Err(why) = preload_library() {
             timeline.impossible("power loss", &why);
-            return Ok(false);
+            return Ok(None);
         }
         self.begin(fault, lasts);
         let _down = timeline.disturb(who, Condition::Down);
@@ -61,6 +71,7 @@ impl Injector<'_> {
         daemon.kill();
         // What its jobs started is on the same machine.
         kill_instance(root, daemon.instance());
+        let at = timeline.now();
         let journal = journal(root, daemon.instance());
         let dropped = drop_unsynced(&journal, daemon.volatile());
         let dropped = dropped.map_err(ChaosError::at(daemon.volatile()))?;
@@ -70,6 +81,6 @@ impl Injector<'_> {
         timeline.note(format_args!(
             "{who} is started; {dropped} unsynced writes are lost"
         ));
-        Ok(true)
+        Ok(Some(at))
     }
 }

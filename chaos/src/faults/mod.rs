@@ -3,20 +3,24 @@
 mod burst;
 mod clocks;
 mod copies;
+mod disks;
+mod keys;
 mod losses;
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 use saline_protocol::transport::{Clock, Registry};
+use saline_testing::links::Link;
 use tokio::sync::MutexGuard;
 
+use crate::arguments::Transport;
 use crate::error::Result;
 use crate::fleet::{Daemon, Fleet};
 use crate::links;
 use crate::plan::{Fault, FaultPlan, LinkFault};
 use crate::publisher::Publisher;
-use crate::timeline::{Condition, Who};
+use crate::timeline::{Condition, Disturbing, Who};
 
 /// How long the master is left alone at least between two faults.
 const CALM: Duration = Duration::from_secs(2);
@@ -66,7 +70,26 @@ impl<'a> Injector<'a> {
             Fault::Link(minion, link_fault) => {
                 self.link_fault(minion, link_fault, fault, lasts).await
             }
-            Fault::FullDisk => self.full_disk(lasts).await,
+            Fault::FullDisk => self.full_disk_of_master(lasts).await,
+            Fault::FullDiskOfMinion(minion) => self.full_disk_of_minion(minion, lasts).await,
+            Fault::ChangeSpoolSync(minion) => self.change_spool_sync(minion, lasts).await,
+            Fault::RollBackMinion(minion, boots) => {
+                self.roll_back_minion(minion, boots, lasts).await
+            }
+            Fault::DeleteKey(minion) => self.delete_key(minion, lasts).await,
+            Fault::ReplaceKey(minion) => self.replace_key(minion, lasts).await,
+            Fault::RestartMaster => {
+                let mut daemon = self.alone_with_master().await;
+                self.restart(Who::Master, &mut daemon, fault, lasts).await
+            }
+            Fault::RestartMinion(minion) => {
+                let Some(seat) = self.fleet.seat(minion) else {
+                    return Ok(());
+                };
+                let mut daemon = seat.daemon.lock().await;
+                self.restart(Who::Minion(minion), &mut daemon, fault, lasts)
+                    .await
+            }
             Fault::ClockOfMaster(hours) => self.step_clock(Who::Master, hours, fault, lasts).await,
             Fault::ClockOfMinion(minion, hours) => {
                 self.step_clock(Who::Minion(minion), hours, fault, lasts)
@@ -118,6 +141,31 @@ impl<'a> Injector<'a> {
         Ok(())
     }
 
+    /// Ends a daemon as a service manager does, and starts it.
+    async fn restart(
+        self,
+        who: Who,
+        daemon: &mut Daemon,
+        fault: Fault,
+        lasts: Duration,
+    ) -> Result<()> {
+        self.begin(fault, lasts);
+        let _down = self.terminate(who, daemon).await;
+        Clock.pause(lasts).await;
+        daemon.start()?;
+        self.fleet.timeline.note(format_args!("{who} is started"));
+        Ok(())
+    }
+
+    /// Ends a daemon as a service manager does. It is there until it has ended: a minion lets its jobs end for a while.
+    async fn terminate(self, who: Who, daemon: &mut Daemon) -> Disturbing {
+        let ending = self.fleet.timeline.disturb(who, Condition::Disturbed);
+        daemon.terminate().await;
+        let down = self.fleet.timeline.disturb(who, Condition::Down);
+        drop(ending);
+        down
+    }
+
     async fn stop(self, who: Who, daemon: &Daemon, fault: Fault, lasts: Duration) -> Result<()> {
         self.begin(fault, lasts);
         let _stopped = self.fleet.timeline.disturb(who, Condition::Stopped);
@@ -138,41 +186,25 @@ impl<'a> Injector<'a> {
         let Some(seat) = self.fleet.seat(minion) else {
             return Ok(());
         };
+        if link_fault == LinkFault::HalfOpen && self.fleet.transport != Transport::Zeromq {
+            let why = "only zeromq has a connection for publications alone";
+            self.fleet.timeline.impossible("half-open link", why);
+            return Ok(());
+        }
         self.begin(fault, lasts);
         let condition = match link_fault {
             LinkFault::BlackHole => Condition::Unreachable,
             _ => Condition::Disturbed,
         };
         let _disturbed = self.fleet.timeline.disturb(Who::Minion(minion), condition);
-        links::set(&seat.link, link_fault);
+        links::set(&seat.links, link_fault);
         Clock.pause(lasts).await;
-        seat.link.clear();
+        seat.links.iter().for_each(Link::clear);
         if link_fault != LinkFault::Cut {
             self.fleet
                 .timeline
                 .note(format_args!("link of m{minion}: clear"));
         }
-        Ok(())
-    }
-
-    async fn full_disk(self, lasts: Duration) -> Result<()> {
-        let timeline = &self.fleet.timeline;
-        let disk = match &self.fleet.disk {
-            Ok(disk) => disk,
-            Err(why) => {
-                timeline.impossible("full disk", why);
-                return Ok(());
-            }
-        };
-        let _alone = self.alone_with_master().await;
-        self.begin(Fault::FullDisk, lasts);
-        let _disturbed = timeline.disturb(Who::Master, Condition::Disturbed);
-        disk.fill()
-            .map_err(crate::error::ChaosError::at(self.fleet.root()))?;
-        Clock.pause(lasts).await;
-        disk.relieve()
-            .map_err(crate::error::ChaosError::at(self.fleet.root()))?;
-        timeline.note("the master's disk has room");
         Ok(())
     }
 }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use saline_testing::{Folders, MinionFile, Ports};
 
 use crate::arguments::Transport;
 use crate::error::{ChaosError, Result};
-use crate::plan::{HEARTBEAT, JOB_TTL};
+use crate::plan::{JOB_TTL, TIMEOUT};
 
 /// Creates the folders that daemons do not create themselves.
 pub(crate) fn make_folders(root: &Path) -> Result<()> {
@@ -24,11 +25,17 @@ pub(crate) fn make_folders(root: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn write_master(root: &Path, transport: Transport, ports: Ports) -> Result<()> {
+pub(crate) fn write_master(
+    root: &Path,
+    transport: Transport,
+    ports: Ports,
+    heartbeat: Duration,
+) -> Result<()> {
     let options = format!(
-        "auto_accept: True\nlog_level: info\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: 4\n",
-        HEARTBEAT.as_secs_f64(),
+        "auto_accept: True\nlog_level: info\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n",
+        heartbeat.as_secs_f64(),
         JOB_TTL.as_secs_f64(),
+        TIMEOUT.as_secs_f64(),
     );
     Folders::under(root)
         .write_master(transport.name(), ports, &options)
@@ -43,16 +50,77 @@ pub(crate) fn write_minion(
     ports: Ports,
 ) -> Result<()> {
     let id = format!("m{number}");
+    // Every other minion syncs its spool, until a fault changes that.
+    let options = format!(
+        "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{}\n",
+        spool_sync(number.is_multiple_of(2))
+    );
     let minion = MinionFile {
         id: &id,
         master: &master.to_string(),
         port: ports.requests,
         transport: transport.name(),
-        options: "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n",
+        options: &options,
     };
     Folders::under(root)
         .write_minion(&id, minion)
         .map_err(ChaosError::at(&instance_config(root, &id)))
+}
+
+fn spool_sync(always: bool) -> &'static str {
+    match always {
+        true => "spool_sync: always",
+        false => "spool_sync: crash",
+    }
+}
+
+/// Whether the next start of an instance syncs its spool.
+pub(crate) fn syncs_spool(root: &Path, instance: &str) -> bool {
+    let text = fs::read_to_string(instance_config(root, instance).join("minion"));
+    text.is_ok_and(|text| text.contains(spool_sync(true)))
+}
+
+/// Changes whether the next start of an instance syncs its spool.
+pub(crate) fn change_spool_sync(root: &Path, instance: &str) -> Result<()> {
+    let path = instance_config(root, instance).join("minion");
+    let text = fs::read_to_string(&path).map_err(ChaosError::at(&path))?;
+    let now = syncs_spool(root, instance);
+    let text = text.replace(spool_sync(now), spool_sync(!now));
+    fs::write(&path, text).map_err(ChaosError::at(&path))
+}
+
+/// Copies what is on a minion's disk.
+pub(crate) fn copy_disk(root: &Path, id: &str, to: &Path) -> Result<()> {
+    copy_folder(&root.join(id), to)
+}
+
+/// Replaces what is on the disk of a minion that does not run with a copy.
+pub(crate) fn put_disk_back(root: &Path, id: &str, copy: &Path) -> Result<()> {
+    remove_files(&root.join(id))?;
+    copy_folder(copy, &root.join(id))?;
+    fs::remove_dir_all(copy).map_err(ChaosError::at(copy))
+}
+
+/// Removes every file below a folder. Folders stay: one of them is a mount.
+fn remove_files(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(ChaosError::at(folder))? {
+        let path = entry.map_err(ChaosError::at(folder))?.path();
+        match path.is_dir() {
+            true => remove_files(&path)?,
+            false => fs::remove_file(&path).map_err(ChaosError::at(&path))?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes the keys of a minion that does not run, so that its next start makes others.
+pub(crate) fn remove_identity(root: &Path, id: &str) -> Result<()> {
+    let folder = root.join(id).join("etc/saline/pki/minion");
+    for name in ["identity.pub", "identity.key", "noise.pub", "noise.key"] {
+        let path = folder.join(name);
+        fs::remove_file(&path).map_err(ChaosError::at(&path))?;
+    }
+    Ok(())
 }
 
 /// Copies a minion's folder, as an image of its disk would be: the copy has its id and its key. Notes of

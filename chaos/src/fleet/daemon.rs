@@ -4,8 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
+use saline_protocol::transport::Clock;
 use saline_testing::Process;
 use saline_testing::processes::resident_bytes;
 
@@ -34,7 +36,15 @@ pub(crate) struct Daemon {
     sabotage: Option<Sabotage>,
     process: Option<Process>,
     boots: u32,
+    /// Whether the process that runs, or ran last, syncs its spool.
+    syncs_spool: bool,
 }
+
+/// How long a daemon may take to stop.
+const STOP: Duration = Duration::from_secs(15);
+
+/// How often it is looked whether it has.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a process uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,6 +67,7 @@ impl Daemon {
             sabotage,
             process: None,
             boots: 1,
+            syncs_spool: false,
         }
     }
 
@@ -71,7 +82,13 @@ impl Daemon {
             sabotage,
             process: None,
             boots: 1,
+            syncs_spool: false,
         }
+    }
+
+    /// Whether the process that runs, or ran last, has `spool_sync: always`.
+    pub(crate) fn syncs_spool(&self) -> bool {
+        self.syncs_spool
     }
 
     pub(crate) fn instance(&self) -> &str {
@@ -88,6 +105,7 @@ impl Daemon {
         if self.process.is_some() {
             return Ok(());
         }
+        self.syncs_spool = config::syncs_spool(&self.root, &self.instance);
         let boot = config::boot_id_file(&self.root, &self.instance);
         if !boot.exists() {
             config::new_boot_id(&self.root, &self.instance, self.boots)?;
@@ -164,6 +182,16 @@ impl Daemon {
     /// Kills the process with SIGKILL, and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// Sends SIGTERM, waits for the end of the process for a while, and kills it then.
+    pub(crate) async fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        let deadline = Clock.after(STOP);
+        while self.ended().is_none() && self.process.is_some() && Clock.now() < deadline {
+            Clock.pause(POLL_INTERVAL).await;
+        }
+        self.kill();
     }
 
     /// Notes that the machine was started once more.

@@ -14,14 +14,17 @@ use saline_testing::Ports;
 use saline_testing::links::Link;
 use tokio::sync::Mutex;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Transport};
 use crate::disk::SmallDisk;
 use crate::error::{ChaosError, Result};
 use crate::links;
 use crate::sabotage::Sabotage;
 use crate::timeline::{Condition, Timeline, Who};
 
-pub(crate) use config::{copy_minion, journal, keep_master_state, ledgers, set_clock, store};
+pub(crate) use config::{
+    change_spool_sync, copy_disk, copy_minion, journal, keep_master_state, ledgers, put_disk_back,
+    remove_identity, set_clock, store,
+};
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
@@ -32,11 +35,19 @@ const START: Duration = Duration::from_secs(60);
 /// How often it is looked whether something has become so, where nothing tells.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The sizes of the disks of the master and of each minion, in bytes. They hold what a run keeps there, with its largest
+/// returns.
+const MASTER_DISK: u64 = 1024 * 1024 * 1024;
+const MINION_DISK: u64 = 256 * 1024 * 1024;
+
 /// A minion of the fleet: its process, and its link to the master.
 #[derive(Debug)]
 pub(crate) struct MinionSeat {
     pub(crate) daemon: Mutex<Daemon>,
-    pub(crate) link: Link,
+    /// One for each port of the master: of zeromq the second one carries publications.
+    pub(crate) links: Vec<Link>,
+    /// The small disk of the minion, or why there is none.
+    pub(crate) disk: Result<SmallDisk, String>,
 }
 
 /// The system under test.
@@ -49,6 +60,7 @@ pub(crate) struct Fleet {
     /// The small disk of the master, or why there is none.
     pub(crate) disk: Result<SmallDisk, String>,
     pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) transport: Transport,
     root: PathBuf,
 }
 
@@ -62,21 +74,27 @@ impl Fleet {
         let (transport, sabotage) = (arguments.transport, arguments.sabotage);
         config::make_folders(root)?;
         // Before anything is written below it.
-        let disk = own_mounts.and_then(|()| SmallDisk::mount(&config::master_state(root)));
+        let disk = own_mounts
+            .clone()
+            .and_then(|()| SmallDisk::mount(&config::master_state(root), MASTER_DISK));
         let ports = Ports::find(transport.name()).map_err(ChaosError::Ports)?;
-        config::write_master(root, transport, ports)?;
+        config::write_master(root, transport, ports, arguments.heartbeat())?;
         let timeline = Timeline::new();
         let mut seats = Vec::new();
         for number in 1..=usize::from(arguments.minions) {
             let host = minion_address(number);
-            let link = links::open(transport, host, ports)
+            let links = links::open(transport, host, ports)
                 .await
                 .map_err(ChaosError::Ports)?;
             config::write_minion(root, number, transport, host, ports)?;
             let instance = format!("m{number}");
+            let disk = own_mounts.clone().and_then(|()| {
+                SmallDisk::mount(&config::minion_state(root, &instance), MINION_DISK)
+            });
             seats.push(MinionSeat {
                 daemon: Mutex::new(Daemon::minion(root, &instance, sabotage)),
-                link,
+                links,
+                disk,
             });
         }
         Ok(Self {
@@ -86,6 +104,7 @@ impl Fleet {
             timeline,
             disk,
             sabotage,
+            transport,
             root: root.to_owned(),
         })
     }

@@ -11,8 +11,8 @@ use tokio::process::Command;
 use super::{config, processes};
 use crate::error::{ChaosError, Result};
 
-/// How long a command that only reads may take.
-const READING: Duration = Duration::from_secs(20);
+/// How long a command may take that does not publish a job of the plan.
+const READING: Duration = Duration::from_secs(30);
 
 /// Runs commands of an operator on the master's machine.
 #[derive(Debug, Clone)]
@@ -56,19 +56,40 @@ impl Operator {
 
     /// Runs a function of `saline-run`, and returns what it printed.
     pub(crate) async fn run(&self, function: &[&str]) -> Result<Output> {
-        let mut words = vec!["--out", "json"];
-        words.extend_from_slice(function);
-        let output = self.command("saline-run", &words).output();
+        self.carry_out("saline-run", function).await
+    }
+
+    /// Runs a function of minions, and returns what `saline` printed.
+    pub(crate) async fn call(&self, words: &[String]) -> Result<Output> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.carry_out("saline", &words).await
+    }
+
+    /// Deletes the key of a minion.
+    pub(crate) async fn delete_key(&self, minion: &str) -> Result<()> {
+        let output = self.carry_out("saline-key", &["-y", "-d", minion]).await?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(ChaosError::Command(format!(
+                "saline-key -d {minion}: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ))),
+        }
+    }
+
+    async fn carry_out(&self, program: &str, words: &[&str]) -> Result<Output> {
+        let words = [&["--out", "json"], words].concat();
+        let output = self.command(program, &words).output();
         let deadline = Clock.after(READING);
         let output = Clock.deadline(deadline, output).await.map_err(|_| {
             ChaosError::Command(format!(
-                "saline-run {} did not end within {} s",
-                function.join(" "),
+                "{program} {} did not end within {} s",
+                words.join(" "),
                 READING.as_secs()
             ))
         })?;
         output.map_err(|source| ChaosError::Start {
-            program: "saline-run".to_owned(),
+            program: program.to_owned(),
             source,
         })
     }

@@ -13,6 +13,10 @@ pub(crate) enum FaultKind {
     KillMaster,
     /// kill -9 of a minion, and a start
     KillMinion,
+    /// SIGTERM to the master, and a start
+    RestartMaster,
+    /// SIGTERM to a minion, and a start
+    RestartMinion,
     /// SIGSTOP and SIGCONT of the master
     StopMaster,
     /// SIGSTOP and SIGCONT of a minion
@@ -25,8 +29,12 @@ pub(crate) enum FaultKind {
     BlackHole,
     /// An end of all connections of a minion
     Cut,
+    /// No publications to a minion, while its requests pass
+    HalfOpen,
     /// A full disk of the master
     FullDisk,
+    /// A full disk of a minion
+    FullDiskOfMinion,
     /// A step of the master's clock
     ClockOfMaster,
     /// A step of a minion's clock
@@ -35,34 +43,27 @@ pub(crate) enum FaultKind {
     PowerLossOfMinion,
     /// A loss of power of the master
     PowerLossOfMaster,
+    /// Another `spool_sync` for a minion, and a loss of power
+    ChangeSpoolSync,
+    /// A disk of a minion that was replaced with an earlier copy
+    RollBackMinion,
     /// A store of the master that was replaced with an older copy
     RestoreMaster,
     /// A second machine with the id and the key of a minion
     CloneMinion,
     /// More jobs than one page of missed ones, while a minion is away
     MissedJobs,
+    /// A key that an operator deletes; its minion is let in again
+    DeleteKey,
+    /// A minion with another key under the same id
+    ReplaceKey,
 }
 
 impl FaultKind {
     /// Every kind of fault.
-    pub(crate) const ALL: [Self; 16] = [
-        Self::KillMaster,
-        Self::KillMinion,
-        Self::StopMaster,
-        Self::StopMinion,
-        Self::Delay,
-        Self::Throttle,
-        Self::BlackHole,
-        Self::Cut,
-        Self::FullDisk,
-        Self::ClockOfMaster,
-        Self::ClockOfMinion,
-        Self::PowerLossOfMinion,
-        Self::PowerLossOfMaster,
-        Self::RestoreMaster,
-        Self::CloneMinion,
-        Self::MissedJobs,
-    ];
+    pub(crate) fn all() -> Vec<Self> {
+        Self::value_variants().to_vec()
+    }
 }
 
 /// A fault of the link between a minion and the master.
@@ -76,6 +77,8 @@ pub(crate) enum LinkFault {
     BlackHole,
     /// Every connection ends at once; new ones are taken.
     Cut,
+    /// No publications arrive. Only zeromq has a connection for them alone.
+    HalfOpen,
 }
 
 /// A fault. Minions are numbered from 1.
@@ -83,20 +86,28 @@ pub(crate) enum LinkFault {
 pub(crate) enum Fault {
     KillMaster,
     KillMinion(usize),
+    RestartMaster,
+    RestartMinion(usize),
     StopMaster,
     StopMinion(usize),
     Link(usize, LinkFault),
     FullDisk,
+    FullDiskOfMinion(usize),
     /// A step of so many hours.
     ClockOfMaster(i64),
     /// A step of so many hours.
     ClockOfMinion(usize, i64),
     PowerLossOfMinion(usize),
     PowerLossOfMaster,
+    ChangeSpoolSync(usize),
+    /// Whether the machine is started anew too: a disk may be put back below a system that goes on.
+    RollBackMinion(usize, bool),
     RestoreMaster,
     CloneMinion(usize),
     /// So many jobs, whose tokens begin with this one.
     MissedJobs(usize, usize, Token),
+    DeleteKey(usize),
+    ReplaceKey(usize),
 }
 
 impl Fault {
@@ -104,13 +115,20 @@ impl Fault {
     pub(crate) fn minion(self) -> Option<usize> {
         match self {
             Self::KillMinion(minion)
+            | Self::RestartMinion(minion)
             | Self::StopMinion(minion)
             | Self::Link(minion, _)
+            | Self::FullDiskOfMinion(minion)
             | Self::ClockOfMinion(minion, _)
             | Self::PowerLossOfMinion(minion)
+            | Self::ChangeSpoolSync(minion)
+            | Self::RollBackMinion(minion, _)
             | Self::CloneMinion(minion)
-            | Self::MissedJobs(minion, ..) => Some(minion),
+            | Self::MissedJobs(minion, ..)
+            | Self::DeleteKey(minion)
+            | Self::ReplaceKey(minion) => Some(minion),
             Self::KillMaster
+            | Self::RestartMaster
             | Self::StopMaster
             | Self::FullDisk
             | Self::ClockOfMaster(_)
@@ -125,6 +143,8 @@ impl fmt::Display for Fault {
         match self {
             Self::KillMaster => write!(f, "kill -9 of the master"),
             Self::KillMinion(minion) => write!(f, "kill -9 of m{minion}"),
+            Self::RestartMaster => write!(f, "SIGTERM to the master"),
+            Self::RestartMinion(minion) => write!(f, "SIGTERM to m{minion}"),
             Self::StopMaster => write!(f, "SIGSTOP of the master"),
             Self::StopMinion(minion) => write!(f, "SIGSTOP of m{minion}"),
             Self::Link(minion, LinkFault::Delay(by)) => {
@@ -137,11 +157,28 @@ impl fmt::Display for Fault {
                 write!(f, "link of m{minion}: black hole")
             }
             Self::Link(minion, LinkFault::Cut) => write!(f, "link of m{minion}: cut"),
+            Self::Link(minion, LinkFault::HalfOpen) => {
+                write!(f, "link of m{minion}: no publications")
+            }
+            Self::FullDiskOfMinion(minion) => write!(f, "full disk of m{minion}"),
             Self::FullDisk => write!(f, "full disk of the master"),
             Self::ClockOfMaster(hours) => write!(f, "clock of the master: {hours:+} h"),
             Self::ClockOfMinion(minion, hours) => write!(f, "clock of m{minion}: {hours:+} h"),
             Self::PowerLossOfMinion(minion) => write!(f, "power loss of m{minion}"),
             Self::PowerLossOfMaster => write!(f, "power loss of the master"),
+            Self::ChangeSpoolSync(minion) => {
+                write!(f, "another spool_sync for m{minion}, and a power loss")
+            }
+            Self::RollBackMinion(minion, boots) => {
+                let boot = if *boots {
+                    "another boot"
+                } else {
+                    "the same boot"
+                };
+                write!(f, "copy of the disk of m{minion}, to be put back in {boot}")
+            }
+            Self::DeleteKey(minion) => write!(f, "key of m{minion}: deleted"),
+            Self::ReplaceKey(minion) => write!(f, "key of m{minion}: replaced"),
             Self::RestoreMaster => write!(f, "backup of the master, to be restored"),
             Self::CloneMinion(minion) => write!(f, "clone of m{minion}"),
             Self::MissedJobs(minion, jobs, _) => write!(f, "{jobs} jobs that m{minion} misses"),

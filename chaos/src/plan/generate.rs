@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Fault, FaultKind, FaultPlan, JOB_TTL, JobPlan, LinkFault, Plan, PublishMode, Token};
+use super::generate_jobs::jobs;
+use super::{Fault, FaultKind, FaultPlan, LinkFault, Plan, Token};
 use crate::random::Random;
 use crate::sabotage::Sabotage;
 
@@ -13,14 +14,10 @@ const CALM: Duration = Duration::from_secs(3);
 /// The jobs that a minion misses: more than one page of them.
 const MISSED: usize = 320;
 
-/// How long a job of a batch takes at most.
-const LONGEST_IN_BATCH: Duration = Duration::from_millis(800);
-
 /// The first token of missed jobs, and how many each fault has to itself. Those of other jobs are below.
 const MISSED_TOKENS: (u32, u32) = (100_000, 1000);
 
 const KIB: u64 = 1024;
-const MIB: u64 = 1024 * KIB;
 
 /// What a plan depends on.
 #[derive(Debug, Clone)]
@@ -40,9 +37,10 @@ pub(crate) fn generate(spec: &PlanSpec) -> Plan {
     let mut of_faults = Random::new(random.number(0..=u64::MAX - 1));
     let mut of_jobs = Random::new(random.number(0..=u64::MAX - 1));
     let mut of_batches = Random::new(random.number(0..=u64::MAX - 1));
+    let mut of_acts = Random::new(random.number(0..=u64::MAX - 1));
     Plan {
         faults: faults(spec, &mut of_faults),
-        jobs: jobs(spec, &mut of_jobs, &mut of_batches),
+        jobs: jobs(spec, &mut of_jobs, &mut of_batches, &mut of_acts),
     }
 }
 
@@ -51,6 +49,19 @@ pub(crate) fn generate(spec: &PlanSpec) -> Plan {
 enum Occupied {
     Master,
     Minion(usize),
+    Link(usize),
+}
+
+impl Occupied {
+    /// Returns what a fault occupies. In half of the cases a link fails whatever is done to its minion.
+    fn by(fault: Fault, overlaps: bool) -> Vec<Self> {
+        match (fault, fault.minion()) {
+            (Fault::Link(minion, _), _) if overlaps => vec![Self::Link(minion)],
+            (Fault::Link(minion, _), _) => vec![Self::Link(minion), Self::Minion(minion)],
+            (_, Some(minion)) => vec![Self::Minion(minion)],
+            (_, None) => vec![Self::Master],
+        }
+    }
 }
 
 fn faults(spec: &PlanSpec, random: &mut Random) -> Vec<FaultPlan> {
@@ -66,14 +77,17 @@ fn faults(spec: &PlanSpec, random: &mut Random) -> Vec<FaultPlan> {
         let Some(kind) = deck.pop() else { break };
         let token = missed_token(faults.len());
         let (fault, lasts) = draw(kind, spec, token, random);
-        let occupied = fault.minion().map_or(Occupied::Master, Occupied::Minion);
-        let at = cursor.max(free.get(&occupied).copied().unwrap_or_default());
+        let occupied = Occupied::by(fault, random.percent(50));
+        let from = occupied.iter().filter_map(|what| free.get(what)).max();
+        let at = cursor.max(from.copied().unwrap_or_default());
         if at + lasts > spec.length {
             // A shorter one may still fit.
             skipped += 1;
             continue;
         }
-        free.insert(occupied, at + lasts + CALM);
+        for what in occupied {
+            free.insert(what, at + lasts + CALM);
+        }
         faults.push(FaultPlan { at, lasts, fault });
         cursor += random.millis(400..=1800);
     }
@@ -86,13 +100,13 @@ fn new_deck(spec: &PlanSpec, random: &mut Random) -> Vec<FaultKind> {
     use FaultKind::{Cut, KillMaster, KillMinion, MissedJobs, PowerLossOfMaster, StopMinion};
     let mut deck: Vec<FaultKind> = match spec.sabotage {
         _ if !spec.only.is_empty() => spec.only.clone(),
-        None => FaultKind::ALL.to_vec(),
+        None => FaultKind::all(),
         // Those that show it, and nothing that could excuse it.
         Some(Sabotage::AckBeforeCommit) => vec![KillMaster, KillMaster, PowerLossOfMaster],
         Some(Sabotage::ForgetSpool) => vec![KillMinion, KillMinion, KillMaster],
         Some(Sabotage::Rerun) => vec![KillMinion, KillMaster, Cut],
         Some(Sabotage::LiePresence) => vec![KillMinion, StopMinion],
-        Some(Sabotage::ExpireRunning) => vec![Cut],
+        Some(Sabotage::ExpireRunning | Sabotage::ShortenReturns) => vec![Cut],
         Some(Sabotage::TruncateCatchup) => vec![MissedJobs],
     };
     random.shuffle(&mut deck);
@@ -128,13 +142,35 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
             (Fault::Link(minion, link_fault), random.millis(2000..=8000))
         }
         FaultKind::Throttle => {
-            let link_fault = LinkFault::Throttle(random.number(8..=400) * KIB);
+            // Half of them are slower than a modem.
+            let rate = match random.percent(50) {
+                true => random.number(1..=8),
+                false => random.number(8..=400),
+            };
+            let link_fault = LinkFault::Throttle(rate * KIB);
             (Fault::Link(minion, link_fault), random.millis(2000..=8000))
         }
         FaultKind::BlackHole => {
             let lasts = random.millis(1000..=8000);
             (Fault::Link(minion, LinkFault::BlackHole), lasts)
         }
+        FaultKind::HalfOpen => {
+            let lasts = random.millis(3000..=10_000);
+            (Fault::Link(minion, LinkFault::HalfOpen), lasts)
+        }
+        FaultKind::RestartMaster => (Fault::RestartMaster, random.millis(50..=1000)),
+        FaultKind::RestartMinion => (Fault::RestartMinion(minion), random.millis(50..=1000)),
+        FaultKind::FullDiskOfMinion => {
+            (Fault::FullDiskOfMinion(minion), random.millis(2000..=6000))
+        }
+        FaultKind::ChangeSpoolSync => (Fault::ChangeSpoolSync(minion), random.millis(500..=3000)),
+        FaultKind::RollBackMinion => {
+            // Within a heartbeat, and beyond several.
+            let fault = Fault::RollBackMinion(minion, random.percent(50));
+            (fault, random.millis(300..=7000))
+        }
+        FaultKind::DeleteKey => (Fault::DeleteKey(minion), random.millis(500..=2000)),
+        FaultKind::ReplaceKey => (Fault::ReplaceKey(minion), random.millis(500..=2000)),
         FaultKind::Cut => (Fault::Link(minion, LinkFault::Cut), Duration::ZERO),
         FaultKind::FullDisk => (Fault::FullDisk, random.millis(2000..=5000)),
         FaultKind::ClockOfMaster => (Fault::ClockOfMaster(hours), random.millis(3000..=7000)),
@@ -156,82 +192,10 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
     }
 }
 
-fn jobs(spec: &PlanSpec, random: &mut Random, of_batches: &mut Random) -> Vec<JobPlan> {
-    let mut jobs = Vec::new();
-    let mut at = Duration::from_millis(200);
-    let mut token = 0;
-    while at < spec.length {
-        token += 1;
-        let targets = targets(spec, random);
-        let mode = match random.number(1..=100) {
-            1..=55 => PublishMode::Attached,
-            56..=88 => PublishMode::Async,
-            _ => PublishMode::Killed(random.millis(10..=1500)),
-        };
-        let mut takes = takes(spec, random);
-        let batch = match targets.is_empty() && of_batches.percent(25) {
-            true => Some(of_batches.number(1..=3) as u32),
-            false => None,
-        };
-        if batch.is_some() {
-            // One after the other, they take long enough.
-            takes = takes.min(LONGEST_IN_BATCH);
-        }
-        let prints = prints(targets.len() == 1, random);
-        jobs.push(JobPlan {
-            at,
-            token: Token(token),
-            targets,
-            mode,
-            takes,
-            prints,
-            batch,
-        });
-        at += random.millis(250..=800);
-    }
-    jobs
-}
-
-fn targets(spec: &PlanSpec, random: &mut Random) -> Vec<usize> {
-    let one = random.index(spec.minions) + 1;
-    let other = random.index(spec.minions) + 1;
-    match random.number(1..=100) {
-        1..=40 => Vec::new(),
-        41..=60 if one != other => vec![one, other],
-        _ => vec![one],
-    }
-}
-
-fn takes(spec: &PlanSpec, random: &mut Random) -> Duration {
-    let beyond_expiry = match spec.sabotage {
-        Some(Sabotage::ExpireRunning) => 40,
-        _ => 4,
-    };
-    let drawn = random.number(1..=100);
-    match drawn {
-        _ if drawn <= beyond_expiry => JOB_TTL + random.millis(1000..=3000),
-        _ if drawn <= 15.max(beyond_expiry) => random.millis(2000..=4000),
-        _ if drawn <= 45 => random.millis(100..=1500),
-        _ => Duration::ZERO,
-    }
-}
-
-/// Draws how much a job prints. Large returns come from one minion at a time.
-fn prints(alone: bool, random: &mut Random) -> u64 {
-    match random.number(1..=100) {
-        1..=20 => 0,
-        21..=60 => random.number(1..=200),
-        61..=80 => random.number(KIB..=32 * KIB),
-        91..=97 if alone => random.number(MIB..=5 * MIB),
-        98.. if alone => 20 * MIB,
-        _ if alone => random.number(100 * KIB..=600 * KIB),
-        _ => random.number(1..=KIB),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{JobAct, JobPlan};
 
     fn spec(seed: u64, seconds: u64) -> PlanSpec {
         PlanSpec {
@@ -257,9 +221,9 @@ mod tests {
             .iter()
             .map(|f| format!("{} {} {}", f.at.as_millis(), f.lasts.as_millis(), f.fault));
         let expected = [
-            "1500 6176 clone of m1",
-            "2641 3919 link of m5: black hole",
-            "3523 1110 kill -9 of the master",
+            "1500 4222 clock of m6: -25 h",
+            "4417 6649 clone of m1",
+            "5768 6104 SIGSTOP of m4",
         ];
         assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
@@ -283,12 +247,41 @@ mod tests {
             let plan = generate(&spec(seed, 60));
             for (index, one) in plan.faults.iter().enumerate() {
                 for other in &plan.faults[index + 1..] {
-                    let same = one.fault.minion() == other.fault.minion();
+                    let is_link = |fault| matches!(fault, Fault::Link(..));
+                    let same = one.fault.minion() == other.fault.minion()
+                        && is_link(one.fault) == is_link(other.fault);
                     let apart = one.at + one.lasts + CALM <= other.at;
                     assert!(!same || apart, "seed {seed}: {one:?} {other:?}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn links_fail_while_something_else_is_done_to_their_minions() {
+        let plan = generate(&spec(7, 300));
+        let overlaps = plan.faults.iter().filter(|one| {
+            let Fault::Link(minion, _) = one.fault else {
+                return false;
+            };
+            plan.faults.iter().any(|other| {
+                other.fault.minion() == Some(minion)
+                    && !matches!(other.fault, Fault::Link(..))
+                    && other.at < one.at + one.lasts
+                    && one.at < other.at + other.lasts
+            })
+        });
+        assert!(overlaps.count() > 2);
+    }
+
+    #[test]
+    fn operators_cancel_and_kill_jobs_and_jobs_fail_and_are_offered_for_long() {
+        let plan = generate(&spec(7, 120));
+        let count = |test: fn(&&JobPlan) -> bool| plan.jobs.iter().filter(test).count();
+        assert!(count(|job| matches!(job.act, Some((JobAct::Cancel, _)))) > 2);
+        assert!(count(|job| matches!(job.act, Some((JobAct::Kill, _)))) > 2);
+        assert!(count(|job| job.batch.is_some() && job.fails_on.is_some()) > 2);
+        assert!(count(|job| job.ttl.is_some()) > 2);
     }
 
     #[test]

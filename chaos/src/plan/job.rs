@@ -1,16 +1,12 @@
-//! A job of a plan, and the shell command that it runs.
+//! A job of a plan, and how it is published.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The variable with the file to which a job's shell appends that it runs.
-pub(crate) const LEDGER: &str = "SALINE_CHAOS_LEDGER";
-
-/// The variable with the name of the process that runs a job.
-pub(crate) const INSTANCE: &str = "SALINE_CHAOS_INSTANCE";
+use super::command;
 
 /// What a job is recognised by in ledgers, returns and stores, also when nobody was told its jid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token(pub(crate) u32);
 
 /// What stands before a token in the command of a job.
@@ -30,6 +26,11 @@ impl Token {
         digits.parse().ok().filter(|_| whole).map(Self)
     }
 
+    /// Returns the words of a command that it is found by, which set the shell's variable `token`.
+    pub(super) fn mark(self) -> String {
+        format!("{MARK}{self}")
+    }
+
     /// Finds the token in the arguments of a stored job, however they are packed.
     pub(crate) fn find(bytes: &[u8]) -> Option<Self> {
         let at = bytes
@@ -41,11 +42,12 @@ impl Token {
 }
 
 /// How a job is published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum PublishMode {
     /// `saline`, which waits for the returns.
     Attached,
     /// `saline --async`.
+    #[default]
     Async,
     /// `saline`, killed with SIGKILL after this time.
     Killed(Duration),
@@ -62,8 +64,17 @@ impl PublishMode {
     }
 }
 
+/// What an operator does about a job that was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobAct {
+    /// `saline-run jobs.cancel`.
+    Cancel,
+    /// `saline TARGET saltutil.kill_job`.
+    Kill,
+}
+
 /// A job of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct JobPlan {
     pub(crate) at: Duration,
     pub(crate) token: Token,
@@ -72,49 +83,55 @@ pub(crate) struct JobPlan {
     pub(crate) mode: PublishMode,
     /// How long it takes.
     pub(crate) takes: Duration,
-    /// How many bytes it prints beside its token.
+    /// How many bytes it prints beside its first line and the end.
     pub(crate) prints: u64,
     /// To how many minions at a time the job is offered, if it is a batch.
     pub(crate) batch: Option<u32>,
+    /// The minion on which it fails, if it does on one. A batch ends with that (`--failhard`).
+    pub(crate) fails_on: Option<usize>,
+    /// How long it is offered (`--ttl`), if it is not [`JOB_TTL`](super::JOB_TTL).
+    pub(crate) ttl: Option<Duration>,
+    /// What is done about it, and how long after it was published.
+    pub(crate) act: Option<(JobAct, Duration)>,
 }
 
 impl JobPlan {
-    /// Returns the arguments of `saline` before the function.
-    pub(crate) fn target(&self) -> Vec<String> {
-        let mut words = match self.targets.as_slice() {
+    /// Returns the words of `saline` for the minions that it is for.
+    pub(crate) fn minions(&self) -> Vec<String> {
+        match self.targets.as_slice() {
             [] => vec!["*".to_owned()],
             [one] => vec![format!("m{one}")],
             several => {
                 let names: Vec<_> = several.iter().map(|n| format!("m{n}")).collect();
                 vec!["-L".to_owned(), names.join(",")]
             }
-        };
+        }
+    }
+
+    /// Returns the arguments of `saline` before the function.
+    pub(crate) fn target(&self) -> Vec<String> {
+        let mut words = self.minions();
         if let Some(size) = self.batch {
             words.extend(["-b".to_owned(), size.to_string()]);
+            if self.fails_on.is_some() {
+                words.push("--failhard".to_owned());
+            }
+        }
+        if let Some(ttl) = self.ttl {
+            words.extend(["--ttl".to_owned(), ttl.as_secs().to_string()]);
         }
         words
     }
 
-    /// Returns the shell command: it appends one line to the ledger, waits, and prints.
+    /// Returns the shell command.
     pub(crate) fn command(&self) -> String {
-        command(self.token, self.takes, self.prints)
+        command(self.token, self.takes, self.prints, self.fails_on)
     }
-}
 
-/// Returns the shell command of a job: it appends one line to the ledger, in a single write, waits, and
-/// prints its token and so many bytes.
-pub(crate) fn command(token: Token, takes: Duration, prints: u64) -> String {
-    let mut text = format!(
-        "true; {MARK}{token}; printf '%s %s %s\\n' $token \"${INSTANCE}\" \"$(date +%s.%N)\" >> \"${LEDGER}\"; "
-    );
-    if !takes.is_zero() {
-        text.push_str(&format!("sleep {:.3}; ", takes.as_secs_f64()));
+    /// Returns how long the job is offered.
+    pub(crate) fn offered_for(&self) -> Duration {
+        self.ttl.unwrap_or(super::JOB_TTL)
     }
-    text.push_str("printf %s $token");
-    if prints > 0 {
-        text.push_str(&format!("; head -c {prints} /dev/zero | tr '\\0' x"));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -123,27 +140,11 @@ mod tests {
 
     #[test]
     fn a_token_is_found_in_packed_arguments() {
-        let command = command(Token(17), Duration::from_millis(1500), 3);
+        let command = command(Token(17), Duration::from_millis(1500), 3, None);
         let mut packed = vec![0xda, 0, 9];
         packed.extend_from_slice(command.as_bytes());
         assert_eq!(Token::find(&packed), Some(Token(17)));
         assert_eq!(Token::find(b"uptime"), None);
         assert_eq!(Token::find(b"token=t12"), None);
-    }
-
-    #[test]
-    fn the_command_appends_one_line_and_prints() {
-        let folder = tempfile::tempdir().unwrap();
-        let ledger = folder.path().join("ledger");
-        let output = std::process::Command::new("/bin/sh")
-            .args(["-c", &command(Token(5), Duration::ZERO, 4)])
-            .env(LEDGER, &ledger)
-            .env(INSTANCE, "m1")
-            .output()
-            .unwrap();
-        assert_eq!(output.stdout, b"t000005xxxx");
-        let text = std::fs::read_to_string(ledger).unwrap();
-        assert!(text.starts_with("t000005 m1 "), "{text}");
-        assert_eq!(text.lines().count(), 1);
     }
 }

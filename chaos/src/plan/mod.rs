@@ -5,19 +5,22 @@
 
 mod fault;
 mod generate;
+mod generate_jobs;
 mod job;
+mod output;
 
 use std::time::Duration;
 
 pub(crate) use fault::{Fault, FaultKind, LinkFault};
 pub(crate) use generate::{PlanSpec, generate};
-pub(crate) use job::{INSTANCE, JobPlan, LEDGER, PublishMode, Token, command};
+pub(crate) use job::{JobAct, JobPlan, PublishMode, Token};
+pub(crate) use output::{BEGUN, ENDED, FAILS_WITH, INSTANCE, LEDGER, Output, command};
 
 /// How long after its publication a minion may begin a job, in all runs.
 pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);
 
-/// How often minions send a heartbeat, in all runs.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long `saline` waits for a sign of life (`-t`), in all runs.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Jobs and faults, each in the order of their times.
 #[derive(Debug, Clone, PartialEq, Eq)]

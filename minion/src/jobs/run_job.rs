@@ -1,6 +1,8 @@
 //! Runs the function of a job on the calling thread, and spools its return.
 
 use saline_data::Packed;
+#[cfg(feature = "chaos")]
+use saline_data::Value;
 use saline_functions::Failure;
 use saline_messages::{ArgumentPlace, Arguments, Job, Return, Secrets};
 
@@ -108,6 +110,14 @@ fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
 /// names the file.
 fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
     let Outcome { value, retcode } = outcome;
+    #[cfg(feature = "chaos")]
+    let value = match value {
+        Value::Text(mut text) if saline_daemon::sabotage::is_on("shorten-returns") => {
+            text.pop();
+            Value::Text(text)
+        }
+        value => value,
+    };
     let payload = Packed::pack(&value);
     // Freed early: it may be large, and the packed copy exists now.
     drop(value);

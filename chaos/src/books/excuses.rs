@@ -1,0 +1,165 @@
+//! What excuses a difference between what was told and what ran. Each excuse holds for a time: from a fault on, until what it
+//! kept back has surely arrived.
+
+use std::time::Duration;
+
+use super::{Ledger, minion_number};
+use crate::evidence::LedgerRun;
+use crate::publisher::Publication;
+use crate::timeline::{Loss, Who};
+
+/// How long a return takes at most on its way when nothing keeps it, on a busy machine, beside the return of its minion.
+const DELIVERY: Duration = Duration::from_secs(10);
+
+/// How long before a fault a run must have ended for its return to be on the minion's disk.
+const SPOOLING: Duration = Duration::from_millis(200);
+
+/// The same before a loss of power, when the spool is synced. Hundreds of returns at once wait for the sync before theirs.
+const SYNCING: Duration = Duration::from_secs(2);
+
+/// How long after its time a job may end on a busy machine.
+const LATE: Duration = Duration::from_secs(30);
+
+/// The heartbeats after which nobody waits for another machine with the same key any more.
+const DISPUTED: u32 = 60;
+
+/// How long a minion takes at most to note that a job has begun.
+const NOTING: Duration = Duration::from_secs(1);
+
+impl Ledger<'_> {
+    /// Returns when what a minion has to say at `at` has surely reached the master: after a time in which nothing was done
+    /// to either of them.
+    pub(super) fn delivered_by(&self, minion: &str, at: Duration) -> Duration {
+        let who: Vec<Who> = minion_number(minion).map(Who::Minion).into_iter().collect();
+        let who = [who, vec![Who::Master]].concat();
+        let calm = self.evidence.return_bound + DELIVERY;
+        let history = &self.evidence.history;
+        history.calm_after(&who, at, calm).unwrap_or(Duration::MAX)
+    }
+
+    /// Returns when the return of a run has surely reached the master.
+    pub(super) fn return_delivered_by(&self, run: &LedgerRun) -> Duration {
+        self.delivered_by(run.minion(), run.ended.unwrap_or(self.longest_end(run)))
+    }
+
+    /// Returns when a run must have ended, whatever keeps it.
+    fn longest_end(&self, run: &LedgerRun) -> Duration {
+        let publication = self.publications.get(&run.token);
+        let takes = publication.map_or(Duration::ZERO, |published| published.job.takes);
+        run.at + takes + LATE
+    }
+
+    /// Whether the minion's process ended while it had this run, or too soon after it to have noted its return.
+    pub(super) fn was_cut_short(&self, run: &LedgerRun) -> bool {
+        let until = run
+            .ended
+            .map_or(self.longest_end(run), |end| end + SPOOLING);
+        self.was_down(run.minion(), run.at, until)
+    }
+
+    /// Whether the minion lost its power before the return of this run was surely synced, with `spool_sync: always`.
+    pub(super) fn was_not_synced(&self, run: &LedgerRun) -> bool {
+        let until = run.ended.map_or(self.longest_end(run), |end| end + SYNCING);
+        let is_it = |at: &Duration| (run.at..=until).contains(at);
+        self.losses_of(run.minion())
+            .any(|loss| matches!(loss, Loss::Power { at, synced: true, .. } if is_it(at)))
+    }
+
+    /// Whether the minion's process did not run at some time between these.
+    pub(super) fn was_down(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        let Some(number) = minion_number(minion) else {
+            return false;
+        };
+        let mut downtimes = self.evidence.history.downtimes(Who::Minion(number));
+        downtimes.any(|(begin, end)| begin <= to && end.is_none_or(|end| end >= from))
+    }
+
+    /// Whether the minion may have forgotten, between two times, what it noted after the first one.
+    pub(super) fn forgot_within(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        self.losses_of(minion).any(|loss| match loss {
+            // With `spool_sync: always` nothing is forgotten.
+            Loss::Power { at, synced, .. } => !synced && (from..=to).contains(at),
+            Loss::RolledBack {
+                from: copied,
+                to: ended,
+                ..
+            } => *copied <= from + NOTING && (from..=to).contains(ended),
+            _ => false,
+        })
+    }
+
+    /// Whether the minion's disk was put back between these times.
+    pub(super) fn rolled_back_within(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        self.losses_of(minion).any(
+            |loss| matches!(loss, Loss::RolledBack { to: ended, .. } if (from..=to).contains(ended)),
+        )
+    }
+
+    /// Whether the master may have taken the minion for two machines at some time between these.
+    pub(super) fn was_double(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        let disputed = self.evidence.heartbeat * DISPUTED;
+        self.losses_of(minion).any(|loss| match loss {
+            Loss::Cloned {
+                from: copied,
+                to: ended,
+                ..
+            }
+            | Loss::RolledBack {
+                from: copied,
+                to: ended,
+                ..
+            } => *copied <= to && *ended + disputed >= from,
+            _ => false,
+        })
+    }
+
+    /// Whether the minion's disk took nothing at some time between these.
+    pub(super) fn disk_was_full(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        self.losses_of(minion).any(|loss| match loss {
+            Loss::DiskFull {
+                from: full,
+                to: relieved,
+                ..
+            } => *full <= to && *relieved >= from,
+            _ => false,
+        })
+    }
+
+    /// Whether the minion's key was deleted between these times.
+    pub(super) fn key_was_deleted(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        self.losses_of(minion)
+            .any(|loss| matches!(loss, Loss::KeyDeleted { at, .. } if (from..=to).contains(at)))
+    }
+
+    /// Whether what happened in this time may be missing from the store, because that was replaced with an
+    /// older copy.
+    pub(super) fn lost_within(&self, from: Duration, to: Duration) -> bool {
+        let losses = &self.evidence.history.losses;
+        losses.iter().any(|loss| match loss {
+            Loss::Restored {
+                from: copied,
+                to: restored,
+            } => from <= *restored && to >= *copied,
+            _ => false,
+        })
+    }
+
+    /// Returns until when a minion may have been handed a job, and says so.
+    pub(super) fn handed_over_until(&self, publication: &Publication, minion: &str) -> Duration {
+        let expires = publication.began + publication.job.offered_for();
+        self.delivered_by(minion, expires)
+    }
+
+    fn losses_of(&self, minion: &str) -> impl Iterator<Item = &Loss> {
+        let number = minion_number(minion);
+        let losses = self.evidence.history.losses.iter();
+        losses.filter(move |loss| match loss {
+            Loss::Power { minion, .. }
+            | Loss::RolledBack { minion, .. }
+            | Loss::DiskFull { minion, .. }
+            | Loss::Cloned { minion, .. }
+            | Loss::KeyDeleted { minion, .. } => Some(*minion) == number,
+            Loss::Restored { .. } => false,
+        })
+    }
+}
