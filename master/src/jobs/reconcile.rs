@@ -245,9 +245,11 @@ impl JobStore {
             .get(minion)
             .is_some_and(|record| record.begun < begun)
         {
+            // It decides about open jobs alone.
+            let soon = lock(&self.open).has_minion(minion);
             self.records.change(minion, |record| {
                 record.begun = record.begun.max(begun);
-                true
+                soon
             });
         }
     }
