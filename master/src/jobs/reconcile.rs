@@ -278,9 +278,11 @@ impl JobStore {
             .get(minion)
             .is_some_and(|record| record.heartbeats_noted < heartbeats_noted)
         {
+            // It decides about open jobs alone.
+            let soon = lock(&self.open).has_minion(minion);
             self.records.change(minion, |record| {
                 record.heartbeats_noted = record.heartbeats_noted.max(heartbeats_noted);
-                true
+                soon
             });
         }
     }

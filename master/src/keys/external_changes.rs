@@ -3,18 +3,24 @@
 //! The files are looked at without the lock of those who change keys, since each look may take long on a network
 //! file system; only what seems to be changed is looked at again under it.
 //!
-//! Keys are looked at every second, since operators move key files by hand. A file without a key is not known yet,
-//! since it may be half written, and is looked at again.
+//! Keys are looked at every second, since operators move key files by hand. What is moved, removed or put in the place of
+//! a file changes the folder: while neither folder changes, the files themselves, which cost a system call each, are
+//! looked at less often, for those that are overwritten. A file without a key is not known yet, since it may be half
+//! written, and is looked at again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use saline_channel::KeyError;
 use saline_messages::MinionId;
+use saline_protocol::transport::Instant;
 
 use super::KeyStore;
 use super::folder::{AT_REST, FileStamp, Found};
+
+/// How often files are looked at while their folders do not change.
+const OVERWRITTEN: Duration = Duration::from_secs(10);
 
 /// The accepted keys as they were seen last.
 #[derive(Debug, Default)]
@@ -25,7 +31,19 @@ pub(super) struct SeenKeys {
     missing: HashSet<MinionId>,
     /// The keys that were accepted through this store since the last look.
     accepted: HashMap<MinionId, [u8; 32]>,
+    /// The last look at every file, if only files that are overwritten can have changed since while the folders have not.
+    settled: Option<Settled>,
 }
+
+/// A look after which nothing had to be looked at again.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    folders: FolderTimes,
+    looked: Instant,
+}
+
+/// When the folders of accepted and of rejected keys were changed last.
+type FolderTimes = [SystemTime; 2];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SeenKey {
@@ -74,6 +92,29 @@ pub(super) struct KeyScan {
 }
 
 impl SeenKeys {
+    /// Whether the files need not be looked at, if these are the times of the folders.
+    fn is_settled(&self, folders: Option<FolderTimes>, now: Instant) -> bool {
+        self.settled.is_some_and(|settled| {
+            folders == Some(settled.folders) && now.duration_since(settled.looked) < OVERWRITTEN
+        })
+    }
+
+    /// Notes a look, before which the folders had these times.
+    fn note_look(&mut self, folders: Option<FolderTimes>, now: Instant, found: &KeyChanges) {
+        let are_known = |keys: &Arc<HashMap<MinionId, SeenKey>>| {
+            keys.values()
+                .all(|seen| seen.stamp.is_some() && !seen.was_unreadable)
+        };
+        let is_settled = found.unreadable.is_empty()
+            && found.missing.is_empty()
+            && self.keys.as_ref().is_some_and(are_known);
+        let settled = |folders| Settled {
+            folders,
+            looked: now,
+        };
+        self.settled = folders.filter(|_| is_settled).map(settled);
+    }
+
     /// Whether the key of this id is missing together with all others.
     pub(super) fn is_missing(&self, id: &MinionId) -> bool {
         self.missing.contains(id)
@@ -120,16 +161,26 @@ impl KeyStore {
 
     /// Looks at the accepted keys, and compares them with the last look. A key that cannot be read now is looked
     /// at again the next time, and nothing has changed when two or more keys are all missing at once. Costs a
-    /// system call for each accepted key, during which others may change keys, and blocks on the disk.
+    /// system call for each accepted key, during which others may change keys, and blocks on the disk. While the folders
+    /// do not change, it looks at their times alone, and at the files every ten seconds.
     ///
     /// # Errors
     /// When a folder cannot be read; nothing has been noted.
     pub fn external_changes(&self) -> Result<KeyChanges, KeyError> {
-        // Not in the condition, which would hold the lock for as long as what follows it.
-        let before = self.acting().seen.keys.clone();
+        // Read before the files, so that a change in between is noticed the next time.
+        let (folders, now) = (self.folder_times()?, self.clock.now());
+        let before = {
+            let seen = &self.acting().seen;
+            if seen.is_settled(folders, now) {
+                return Ok(KeyChanges::default());
+            }
+            seen.keys.clone()
+        };
         if let Some(before) = before {
             let scan = self.scan(before)?;
-            return Ok(self.confirm(scan));
+            let changes = self.confirm(scan);
+            self.acting().seen.note_look(folders, now, &changes);
+            return Ok(changes);
         }
         // Nothing can be compared yet, so nothing may change meanwhile.
         let mut acting = self.acting();
@@ -144,6 +195,16 @@ impl KeyStore {
             unreadable,
             ..KeyChanges::default()
         })
+    }
+
+    /// Returns the times of the folders; none when one is gone, or was changed so lately that the next change may have the
+    /// same time.
+    fn folder_times(&self) -> Result<Option<FolderTimes>, KeyError> {
+        let (accepted, rejected) = (self.accepted.changed()?, self.rejected.changed()?);
+        let times = accepted.zip(rejected).map(<FolderTimes>::from);
+        let now = self.clock.wall();
+        let is_at_rest = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > AT_REST);
+        Ok(times.filter(|times| times.iter().all(is_at_rest)))
     }
 
     /// Takes the look with which [`external_changes`](Self::external_changes) begins again.
@@ -311,3 +372,6 @@ fn unseen(id: &MinionId, old: Option<SeenKey>, error: &KeyError) -> Option<SeenK
     tracing::warn!("cannot see whether the key of minion {id} has changed: {error}");
     old.map(|old| SeenKey { stamp: None, ..old })
 }
+
+#[cfg(test)]
+mod tests;

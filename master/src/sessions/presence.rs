@@ -131,8 +131,8 @@ impl Sessions {
 
     /// Whether another start of the minion than this one is present, and may live beside it.
     pub fn lives_beside(&self, id: &MinionId, start: MinionStart) -> bool {
-        let table = lock(&self.table);
-        let present = table.of_minion(id).filter(|entry| self.is_alive(entry));
+        let (now, table) = (self.time.now(), lock(&self.table));
+        let present = table.of_minion(id).filter(|entry| self.is_alive(entry, now));
         !start.predecessor_ended && present.is_some_and(|entry| entry.start != Some(start.start))
     }
 
@@ -166,11 +166,12 @@ impl Sessions {
 
     /// Returns the minions that are gone and were not told as gone.
     pub(super) fn take_lost(&self, table: &mut Table) -> Vec<MinionId> {
+        let now = self.time.now();
         let Table { minions, all, .. } = table;
         let mut lost = Vec::new();
         for (id, session) in minions.iter() {
             if let Some(entry) = all.get_mut(session)
-                && !self.is_alive(entry)
+                && !self.is_alive(entry, now)
                 && !std::mem::replace(&mut entry.lost, true)
             {
                 lost.push(id.clone());
@@ -182,22 +183,22 @@ impl Sessions {
 
     /// Returns the minions that have arrived since the last call.
     pub fn take_arrived(&self) -> Vec<MinionId> {
-        let mut table = lock(&self.table);
+        let (now, mut table) = (self.time.now(), lock(&self.table));
         let mut arrived = std::mem::take(&mut table.arrived);
         arrived.retain(|id| {
             table
                 .of_minion(id)
-                .is_some_and(|entry| self.is_alive(entry))
+                .is_some_and(|entry| self.is_alive(entry, now))
         });
         arrived.into_iter().collect()
     }
 
-    fn is_alive(&self, entry: &Entry) -> bool {
+    /// Whether the minion of a session is present, where `now` is the [running time](super::running_time).
+    fn is_alive(&self, entry: &Entry, now: u64) -> bool {
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("lie-presence") {
             return true;
         }
-        let now = self.time.now();
         let silent = now.saturating_sub(entry.heard);
         u128::from(silent) <= 2 * self.heartbeat.as_millis()
             && entry
@@ -207,16 +208,17 @@ impl Sessions {
 
     /// Returns the entries of the minions that are present.
     fn present<'t>(&'t self, table: &'t Table) -> impl Iterator<Item = &'t Entry> {
+        let now = self.time.now();
         let seated = table.minions.values();
         let entries = seated.filter_map(|session| table.all.get(session));
-        entries.filter(|entry| self.is_alive(entry))
+        entries.filter(move |entry| self.is_alive(entry, now))
     }
 
     /// Returns the session of a minion that is present: it spoke within two heartbeats, and its
     /// connection stands or ended a moment ago.
     pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
-        let table = lock(&self.table);
-        let present = table.of_minion(id).filter(|entry| self.is_alive(entry));
+        let (now, table) = (self.time.now(), lock(&self.table));
+        let present = table.of_minion(id).filter(|entry| self.is_alive(entry, now));
         present.map(|entry| Arc::clone(&entry.session))
     }
 
@@ -276,9 +278,9 @@ impl Sessions {
     /// Whether a job that is created then is offered to the minion: it is present, or its session has a
     /// lease for it and its connection has not ended.
     pub fn is_offered(&self, id: &MinionId, created: MasterTime) -> bool {
-        let table = lock(&self.table);
+        let (now, table) = (self.time.now(), lock(&self.table));
         table.of_minion(id).is_some_and(|entry| {
-            self.is_alive(entry) || (entry.cut.is_none() && entry.lease.covers(created))
+            self.is_alive(entry, now) || (entry.cut.is_none() && entry.lease.covers(created))
         })
     }
 

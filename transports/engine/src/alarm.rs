@@ -9,7 +9,7 @@ use saline_protocol::transport::{Clock, Instant};
 use tokio::time::Sleep;
 
 use crate::pipe::{ReadPipe, SignsOfLife};
-use crate::state::IdleTimer;
+use crate::state::{IdleTimer, Ticks};
 
 /// A timer of one task, which would otherwise make a new one at every await.
 #[derive(Debug)]
@@ -49,19 +49,26 @@ pub(crate) struct IdleWatch {
     clock: Clock,
     timer: IdleTimer,
     alarm: Alarm,
+    ticks: Option<Ticks>,
     /// Looked at when the alarm rings, and what it showed then.
     signs: Option<SignsOfLife>,
     seen: u64,
 }
 
 impl IdleWatch {
-    /// Watches the peer of `pipe`, which was heard just now.
-    pub(crate) fn new(clock: Clock, dead_after: Duration, pipe: &impl ReadPipe) -> Self {
+    /// Watches the peer of `pipe`, which was heard just now, and looks at it at `ticks`, if there are any.
+    pub(crate) fn new(
+        clock: Clock,
+        dead_after: Duration,
+        pipe: &impl ReadPipe,
+        ticks: Option<Ticks>,
+    ) -> Self {
         let timer = IdleTimer::new(clock.now(), dead_after);
         Self {
             clock,
             alarm: Alarm::new(timer.deadline()),
             timer,
+            ticks,
             signs: pipe.signs_of_life(),
             seen: 0,
         }
@@ -90,7 +97,9 @@ impl IdleWatch {
                 if self.timer.is_dead(now) {
                     return Poll::Ready(());
                 }
-                self.alarm.set(self.timer.deadline());
+                let deadline = self.timer.deadline();
+                let at = self.ticks.map(|ticks| ticks.before(deadline, now));
+                self.alarm.set(at.unwrap_or(deadline));
             }
         })
         .await;

@@ -38,7 +38,7 @@ impl<R: ReadPipe> Reader<R> {
     async fn read(&mut self) {
         let (mut outcomes, mut arrived) = (Vec::new(), Vec::new());
         let context = &self.core.lifetime.context;
-        let mut idle = IdleWatch::new(context.clock, self.keepalive.dead_after, &self.pipe);
+        let mut idle = IdleWatch::new(context.clock, self.keepalive.dead_after, &self.pipe, None);
         loop {
             let taken = take(&mut self.frames, &self.core, &mut outcomes, &mut arrived);
             // Also before a violation: what came in before it is good.

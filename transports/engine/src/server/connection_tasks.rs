@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,7 @@ use super::requests::InboundRequest;
 use crate::alarm::{Alarm, IdleWatch};
 use crate::gather;
 use crate::pipe::{ReadPipe, WritePipe};
-use crate::state::{Drained, Keepalive, Next, PingTimer};
+use crate::state::{Drained, Keepalive, Next, PingTimer, Ticks};
 use crate::wire::{BOUNDARY, Frame, FrameKind, FrameReader, SendBuffer, Violation};
 
 /// Permits that a reader takes at once; it gives back what it does not need.
@@ -96,10 +97,12 @@ impl<R: ReadPipe> Reader<R> {
         let lifetime = &connection.core.lifetime;
         let clock = lifetime.context.clock;
         let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
-        let mut idle = IdleWatch::new(clock, keepalive.dead_after, &self.pipe);
+        let ticks = Ticks::new(connection.core.started, &keepalive);
+        let mut idle = IdleWatch::new(clock, keepalive.dead_after, &self.pipe, Some(ticks));
         let mut admission = lifetime.context.limits.admission.clone().map(Admission);
         // When a peer that is to close has had its time.
         let mut over = None;
+        let mut flushed = pin!(connection.flushed.cancelled());
         loop {
             if self.connection.has_session()
                 && let Some(Admission(_)) = admission.take()
@@ -139,7 +142,7 @@ impl<R: ReadPipe> Reader<R> {
                     tracing::debug!(peer = %connection.peer, "a peer does not close");
                     return Ok(());
                 }
-                () = connection.flushed.cancelled(), if over.is_none() => {
+                () = &mut flushed, if over.is_none() => {
                     // Closing a socket that holds unread bytes resets it, which can cost the peer
                     // what it has not read yet. So it is the peer who closes, if it does so soon.
                     over = Some(lifetime.deadline().min(clock.after(keepalive.dead_after)));
@@ -310,8 +313,11 @@ impl<W: WritePipe> Writer<W> {
         let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
         let (mut buffer, mut drained) = (SendBuffer::default(), Drained::default());
         let mut ping = PingTimer::new(clock.now(), keepalive.ping_after);
-        let mut alarm = Alarm::new(ping.deadline());
+        let ticks = Ticks::new(connection.core.started, &keepalive);
+        let mut alarm = Alarm::new(ticks.before(ping.deadline(), clock.now()));
         let mut stopping = lifetime.stop.is_cancelled();
+        // Once: all connections wait for the same token.
+        let mut stop = pin!(lifetime.stop.cancelled());
         loop {
             match connection.drain(&mut buffer, &mut drained) {
                 Next::Write => {
@@ -337,13 +343,13 @@ impl<W: WritePipe> Writer<W> {
                 () = connection.wake.notified() => {
                     gather(&connection.wake, || connection.gathered()).await;
                 }
-                () = lifetime.stop.cancelled(), if !stopping => stopping = true,
+                () = &mut stop, if !stopping => stopping = true,
                 () = clock.until(lifetime.deadline()), if stopping => {
                     lifetime.cut_short();
                     return Err(ErrorKind::TimedOut.into());
                 }
                 () = alarm.rings() => {
-                    if clock.now() >= ping.deadline() {
+                    if ticks.is_due(ping.deadline(), clock.now()) {
                         // Idle now: what it needed while it was busy goes.
                         buffer.rest();
                         connection.rest();
@@ -352,7 +358,7 @@ impl<W: WritePipe> Writer<W> {
                         self.write_all(&mut buffer, &keepalive).await?;
                         ping.spoke(clock.now());
                     }
-                    alarm.set(ping.deadline());
+                    alarm.set(ticks.before(ping.deadline(), clock.now()));
                 }
             }
         }

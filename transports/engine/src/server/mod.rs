@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Endpoint, Metric, Peer, Result, ServeAt, Server, ServerControl, SourcePlaces, Topic,
+    Context, Endpoint, Instant, Metric, Peer, Result, ServeAt, Server, ServerControl, SourcePlaces, Topic,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
@@ -53,6 +53,7 @@ pub fn serve<L: Listener>(
         certificate,
         refusals: RefusalLog::default(),
         emptied: Notify::new(),
+        started: context.clock.now(),
         lifetime: Lifetime::new(context, GRACE),
     });
     let lifetime = &core.lifetime;
@@ -87,6 +88,7 @@ struct ServerCore {
     hub: Mutex<Hub<Arc<Connection>>>,
     departures: DepartureSender,
     lifetime: Arc<Lifetime>,
+    started: Instant,
     /// The number of the last connection.
     connections: AtomicU64,
     /// Connections that have not greeted.

@@ -140,6 +140,45 @@ impl PingTimer {
     }
 }
 
+/// Points of time that the timers of many connections share, so that a server with thousands of them wakes once for all
+/// whose times come close together, and not for each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticks {
+    origin: Instant,
+    period: Duration,
+}
+
+impl Ticks {
+    /// The ticks of a server that was started at `origin`. Connections with the same times have the same ticks.
+    pub(crate) fn new(origin: Instant, keepalive: &Keepalive) -> Self {
+        Self {
+            origin,
+            period: keepalive.ping_after / 32,
+        }
+    }
+
+    /// Returns the last tick that is not after `at`; `at` itself when that has passed.
+    pub(crate) fn before(&self, at: Instant, now: Instant) -> Instant {
+        let tick = self.last(at);
+        match tick > now {
+            true => tick,
+            false => at,
+        }
+    }
+
+    /// Whether what has to be done by `at` is done now, because no tick follows before it.
+    pub(crate) fn is_due(&self, at: Instant, now: Instant) -> bool {
+        self.last(at) <= now
+    }
+
+    fn last(&self, at: Instant) -> Instant {
+        let since = at.saturating_duration_since(self.origin).as_nanos();
+        let into = since % self.period.as_nanos().max(1);
+        let into = Duration::from_nanos(u64::try_from(into).unwrap_or_default());
+        at.checked_sub(into).unwrap_or(at)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +247,48 @@ mod tests {
         assert_eq!(timer.deadline(), start + seconds(5));
     }
 
+    /// Returns the ticks of a server that was started then, whose connections are pinged after 3.2 seconds.
+    fn ticks(origin: Instant) -> Ticks {
+        let keepalive = Keepalive {
+            ping_after: Duration::from_millis(3_200),
+            dead_after: DEAD,
+        };
+        Ticks::new(origin, &keepalive)
+    }
+
+    #[test]
+    fn timers_of_about_the_same_time_go_off_together_and_none_late() {
+        let start = Clock.now();
+        let ticks = ticks(start);
+        let at = |millis| start + Duration::from_millis(millis);
+        for millis in [1_000, 1_001, 1_099] {
+            assert_eq!(ticks.before(at(millis), start), at(1_000));
+        }
+        assert_eq!(ticks.before(at(1_100), start), at(1_100));
+        assert_eq!(ticks.before(at(1_050), at(1_000)), at(1_050), "no tick is left");
+        assert!(ticks.is_due(at(1_050), at(1_000)));
+        assert!(!ticks.is_due(at(1_050), at(999)));
+        assert!(!ticks.is_due(at(1_100), at(1_000)));
+    }
+
     proptest! {
+        /// A peer that is looked at at ticks is dead exactly `DEAD` after its last word too, after a bounded number of looks.
+        #[test]
+        fn looks_at_ticks_neither_delay_a_death_nor_spin(heard in 0u64..10_000_000) {
+            let origin = Clock.now();
+            let ticks = ticks(origin);
+            let mut now = origin + Duration::from_micros(heard);
+            let mut timer = IdleTimer::new(now, DEAD);
+            let start = now;
+            let mut looks = 0;
+            while !timer.is_dead(now) {
+                now = ticks.before(timer.deadline(), now);
+                looks += 1;
+                prop_assert!(looks < 20);
+            }
+            prop_assert_eq!(now - start, DEAD);
+        }
+
         /// Whatever is heard when: looked at in time, the peer is dead exactly `DEAD` after its last
         /// word, and no earlier.
         #[test]

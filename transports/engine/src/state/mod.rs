@@ -18,6 +18,7 @@ mod writer_wake;
 pub(crate) use client_subscriptions::{AddError, Announcement, ClientSubscriptions};
 pub(crate) use hub::{Hub, Published};
 pub(crate) use inbox::{Inbox, PushResult};
+pub(crate) use keepalive::Ticks;
 pub use keepalive::{IdleTimer, Keepalive, PingTimer};
 pub(crate) use outbound_queue::{Drained, EnqueueResult, Next, OutboundQueue};
 pub use pending_requests::{PendingRequests, QueuedRequest};
