@@ -34,7 +34,7 @@ pub(crate) use saline::SalineArguments;
 pub(crate) use target::TargetOptions;
 
 /// The layout of every help text.
-const HELP: &str = "Usage: {usage}\n\n{about}\n\nOptions:\n{options}\n";
+const HELP: &str = "Usage: {usage}\n\n{about}\n\n{all-args}\n";
 
 /// The largest indentation of an output, in spaces.
 const MAX_INDENT: i32 = 64;

@@ -334,50 +334,58 @@ fn help_and_version() {
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
       -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
-      -t, --timeout <TIME>              Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
-          --ttl <TIME>                  Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
-          --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
-          --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
+          --config-dump                 Print the configuration, with the defaults of what it does not set, and exit
+      -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
+          --version                     Print the version and exit
+      -h, --help                        Print help (see more with '--help')
+
+    Target:
+      -E, --pcre                   The target is a regular expression, matched from the beginning of an id: "web[0-9]+"
+      -L, --list                   The target is a list of ids with commas or spaces between them: "web1,web2"
+      -G, --grain                  The target is the name of a grain and a glob that its value matches: "os:Deb*"
+      -P, --grain-pcre             The target is the name of a grain and a regular expression that its value matches: "os:(Debian|Ubuntu)"
+      -S, --ipcidr                 The target is an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
+      -N, --nodegroup              The target is the name of a nodegroup in the master's configuration
+      -A, --assigned               The target is "roles" or an attribute that the master's minions.d assigns, and a glob that its value matches: "roles:web"
+      -C, --compound               The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
+          --delimiter <CHARACTER>  Stands between the parts of a target with -G, -P or -A, instead of a colon
+          --include-unknown        Ask minions that have reported no grains too, where the target depends on grains. Each of them decides itself
+          --subset <NUMBER>        Run on this many of the minions that match and are connected, chosen at random
+          --preview-target         Print the minions that the target matches, and publish nothing
+
+    Job:
+      -t, --timeout <TIME>       Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s, 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
+          --ttl <TIME>           Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are offline now. Without it: to connected minions, for the configuration's job_ttl
+          --async                Publish the job, print its jid and exit
+          --jid <JID>            Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and at most a minute before the master's time. Default: the master makes one
+          --metadata <METADATA>  Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
+          --private              Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
+          --secret <NAME=@FILE>  Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
+      -d, --doc                  Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
+          --args-stdin           Read further options and arguments from the standard input, one on each line
+          --start-event          Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the minion returns within half a second
+
+    Batch:
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
           --batch-wait <TIME>           With a batch: keep the slot of a minion that has ended free for this time (5, 0.5, 90s, 15m)
           --batch-timeout <TIME>        With a batch: a minion that has had its slot for this time (600, 15m) gives it up, so that it cannot hold up the others. It may go on with the job. Without this option it has the slot until it has ended
           --failhard                    With a batch: when a minion fails, offer the job to no further one
           --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
           --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size
-      -s, --static                      Print nothing until every minion has returned, and then all returns together
-          --async                       Publish the job, print its jid and exit
-      -v, --verbose                     Print the jid, and what is waited for
-          --show-jid                    Print the jid, and nothing else that --verbose adds
-          --summary                     Print the numbers of minions that returned, did not return and failed
-          --hide-timeout                Do not print the minions that did not return. The last line still counts them
-      -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
-          --jid <JID>                   Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and at most a minute before the master's time. Default: the master makes one
-          --start-event                 Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the minion returns within half a second
-          --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
-      -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
-          --args-stdin                  Read further options and arguments from the standard input, one on each line
-      -E, --pcre                        The target is a regular expression, matched from the beginning of an id: "web[0-9]+"
-      -L, --list                        The target is a list of ids with commas or spaces between them: "web1,web2"
-      -G, --grain                       The target is the name of a grain and a glob that its value matches: "os:Deb*"
-      -P, --grain-pcre                  The target is the name of a grain and a regular expression that its value matches: "os:(Debian|Ubuntu)"
-      -S, --ipcidr                      The target is an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
-      -N, --nodegroup                   The target is the name of a nodegroup in the master's configuration
-      -A, --assigned                    The target is "roles" or an attribute that the master's minions.d assigns, and a glob that its value matches: "roles:web"
-      -C, --compound                    The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
-          --delimiter <CHARACTER>       Stands between the parts of a target with -G, -P or -A, instead of a colon
-          --include-unknown             Ask minions that have reported no grains too, where the target depends on grains. Each of them decides itself
-          --subset <NUMBER>             Run on this many of the minions that match and are connected, chosen at random
-          --preview-target              Print the minions that the target matches, and publish nothing
-          --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
-          --out-file <FILE>             Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link is not followed, and a file that another user can change is refused
-          --out-file-append             Append to the file of --out-file; otherwise it is replaced
-          --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
-          --no-color                    Print no colours, as the environment variable NO_COLOR asks too
-          --force-color                 Print colours also where the output is no terminal
-          --config-dump                 Print the configuration, with the defaults of what it does not set, and exit
-      -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
-          --version                     Print the version and exit
-      -h, --help                        Print help (see more with '--help')
+
+    Output:
+      -s, --static               Print nothing until every minion has returned, and then all returns together
+      -v, --verbose              Print the jid, and what is waited for
+          --show-jid             Print the jid, and nothing else that --verbose adds
+          --summary              Print the numbers of minions that returned, did not return and failed
+          --hide-timeout         Do not print the minions that did not return. The last line still counts them
+      -p, --progress             Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
+          --out <OUTPUT>         Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
+          --out-file <FILE>      Write the output to this file instead of the standard output. A new file is readable by its owner alone; a symbolic link is not followed, and a file that another user can change is refused
+          --out-file-append      Append to the file of --out-file; otherwise it is replaced
+          --out-indent <SPACES>  Indent the output by this number of spaces; below zero it is one line. For json and yaml
+          --no-color             Print no colours, as the environment variable NO_COLOR asks too
+          --force-color          Print colours also where the output is no terminal
     "#);
 }
 
