@@ -3,7 +3,7 @@
 
 use saline_config::Secrecy;
 use saline_data::Value;
-use saline_protocol::transport::Registry;
+use saline_protocol::transport::{OptionSpec, Registry};
 
 /// Puts the values that are in force in the place of those that are not set: the default transports of `registry`, and one
 /// thread for each core. Hides the values that a transport of `registry` declares secret.
@@ -33,21 +33,34 @@ pub fn options_to_show(options: Value, registry: &Registry) -> Value {
 
 /// Returns the section of a transport without what the transport declares secret, and every other option as it is.
 fn without_secrets(name: &str, value: Value, registry: &Registry) -> Value {
-    let (Value::Map(entries), Ok(transport)) = (&value, registry.get(name)) else {
-        return value;
+    match registry.get(name) {
+        Ok(transport) => without_declared(value, transport.options()),
+        Err(_) => value,
+    }
+}
+
+fn without_declared(section: Value, options: &[OptionSpec]) -> Value {
+    let Value::Map(entries) = section else {
+        return section;
     };
-    let shown = entries.iter().cloned().map(|(name, value)| {
-        let spec = transport.options().iter().find(|spec| spec.name == name);
-        match spec.is_some_and(|spec| spec.secret) {
-            true => (name, Secrecy::Secret.shown(value)),
-            false => (name, value),
-        }
+    let is_secret = |name: &str| {
+        let option = options.iter().find(|option| option.name == name);
+        option.is_some_and(|option| option.secret)
+    };
+    let shown = entries.into_iter().map(|(name, value)| {
+        let value = match is_secret(&name) {
+            true => Secrecy::Secret.shown(value),
+            false => value,
+        };
+        (name, value)
     });
     Value::Map(shown.collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use saline_protocol::transport::OptionKind;
+
     use super::*;
 
     #[test]
@@ -66,5 +79,23 @@ mod tests {
         let threads = resolved.get("worker_threads").and_then(Value::as_i64);
         assert!(threads.is_some_and(|threads| threads > 0), "{threads:?}");
         assert_eq!(options_to_show(Value::Null, &registry), Value::Null);
+    }
+
+    #[test]
+    fn what_a_transport_declares_secret_is_hidden() {
+        let option = |name, secret| OptionSpec {
+            name,
+            kind: OptionKind::Text,
+            secret,
+            help: "",
+        };
+        let options = [option("servers", true), option("account", false)];
+        let section = Value::map([
+            ("servers", Value::from("nats://saline:hunter2@broker")),
+            ("account", "saline".into()),
+        ]);
+        let shown = without_declared(section, &options);
+        assert!(!format!("{shown:?}").contains("hunter2"), "{shown:?}");
+        assert_eq!(shown.get("account"), Some(&"saline".into()));
     }
 }

@@ -232,7 +232,7 @@ fn a_warning_is_not_repeated_at_each_sighup() {
     log.wait_for("\"file_roots\" of Salt is not supported", 1);
     for round in 1..=2 {
         fleet.master().signal(Signal::HUP);
-        log.wait_for("read again; nothing has changed", round);
+        log.wait_for("reloaded; nothing has changed", round);
     }
     assert_eq!(log.count("is not supported"), 1);
     fleet.master_options.push_str("pillar_roots: {}\n");

@@ -45,81 +45,86 @@ Runs a function on the minions that the target matches, and prints what each ret
     infer_long_args = true
 )]
 pub(crate) struct SalineArguments {
+    #[command(flatten, next_help_heading = "Target")]
+    pub(crate) targeting: TargetOptions,
+
     /// Wait TIME for a minion that gives no sign of life, or that went away while it ran the job (5, 0.5, 90s,
     /// 15m). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
-    #[arg(short = 't', long, value_name = "TIME", allow_negative_numbers = true,
+    #[arg(help_heading = "Job", short = 't', long, value_name = "TIME", allow_negative_numbers = true,
         value_parser = time_span)]
     pub(crate) timeout: Option<Duration>,
 
     /// Offer the job for TIME (90, 90s, 15m, 1h, 2d; not longer than the master's keep_jobs_seconds), also to minions that are
     /// offline now. Without it: to connected minions, for the configuration's job_ttl.
-    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    #[arg(help_heading = "Job", long, value_name = "TIME", value_parser = time_span)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
-    #[arg(long)]
-    pub(crate) private: bool,
-
-    /// Print nothing until every minion has returned, and then all returns together.
-    #[arg(short = 's', long = "static")]
-    pub(crate) static_: bool,
-
     /// Publish the job, print its jid and exit.
-    #[arg(long = "async")]
+    #[arg(help_heading = "Job", long = "async")]
     pub(crate) async_: bool,
-
-    /// Print the jid, and what is waited for.
-    #[arg(short = 'v', long)]
-    pub(crate) verbose: bool,
-
-    /// Print the jid, and nothing else that --verbose adds.
-    #[arg(long)]
-    pub(crate) show_jid: bool,
-
-    /// Print the numbers of minions that returned, did not return and failed.
-    #[arg(long)]
-    pub(crate) summary: bool,
-
-    /// Do not print the minions that did not return. The last line still counts them.
-    #[arg(long)]
-    pub(crate) hide_timeout: bool,
-
-    /// Show on the terminal how many minions have returned, and which one is waited for and when it was heard last.
-    #[arg(short = 'p', long)]
-    pub(crate) progress: bool,
 
     /// Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other
     /// job and at most a minute before the master's time. Default: the master makes one.
-    #[arg(long, value_name = "JID", value_parser = jid)]
+    #[arg(help_heading = "Job", long, value_name = "JID", value_parser = jid)]
     pub(crate) jid: Option<Jid>,
-
-    /// Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the
-    /// minion returns within half a second.
-    #[arg(long)]
-    start_event: bool,
 
     /// Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it;
     /// saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it.
-    #[arg(long, value_name = "METADATA", value_parser = metadata)]
+    #[arg(help_heading = "Job", long, value_name = "METADATA", value_parser = metadata)]
     metadata: Option<Metadata>,
+
+    /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
+    #[arg(help_heading = "Job", long)]
+    pub(crate) private: bool,
+
+    #[command(flatten, next_help_heading = "Job")]
+    pub(crate) secrets: SecretOptions,
 
     /// Print the documentation of the functions that the arguments name, all without arguments: once
     /// for all minions that have the same.
-    #[arg(short = 'd', long = "doc", alias = "documentation")]
+    #[arg(
+        help_heading = "Job",
+        short = 'd',
+        long = "doc",
+        alias = "documentation"
+    )]
     doc: bool,
 
     /// Read further options and arguments from the standard input, one on each line.
-    #[arg(long)]
+    #[arg(help_heading = "Job", long)]
     args_stdin: bool,
 
-    #[command(flatten, next_help_heading = "Target")]
-    pub(crate) targeting: TargetOptions,
+    /// Accepted for compatibility; does nothing: the event of a minion that has begun is always fired, unless the
+    /// minion returns within half a second.
+    #[arg(help_heading = "Job", long)]
+    start_event: bool,
 
-    #[command(flatten, next_help_heading = "Batches")]
+    #[command(flatten, next_help_heading = "Batch")]
     pub(crate) batch: BatchOptions,
 
-    #[command(flatten, next_help_heading = "Secrets")]
-    pub(crate) secrets: SecretOptions,
+    /// Print nothing until every minion has returned, and then all returns together.
+    #[arg(help_heading = "Output", short = 's', long = "static")]
+    pub(crate) static_: bool,
+
+    /// Print the jid, and what is waited for.
+    #[arg(help_heading = "Output", short = 'v', long)]
+    pub(crate) verbose: bool,
+
+    /// Print the jid, and nothing else that --verbose adds.
+    #[arg(help_heading = "Output", long)]
+    pub(crate) show_jid: bool,
+
+    /// Print the numbers of minions that returned, did not return and failed.
+    #[arg(help_heading = "Output", long)]
+    pub(crate) summary: bool,
+
+    /// Do not print the minions that did not return. The last line still counts them.
+    #[arg(help_heading = "Output", long)]
+    pub(crate) hide_timeout: bool,
+
+    /// Show on the terminal how many minions have returned, and which one is waited for and when it was heard last.
+    #[arg(help_heading = "Output", short = 'p', long)]
+    pub(crate) progress: bool,
 
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,

@@ -340,9 +340,9 @@ fn help_and_version() {
 
     Target:
 
-    Batches:
+    Job:
 
-    Secrets:
+    Batch:
 
     Output:
 

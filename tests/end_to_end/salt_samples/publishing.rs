@@ -98,7 +98,7 @@ fn functions_that_fail() {
     insta::assert_snapshot!(run(&["nosuch.func"]), @"
     --- stdout
     m000:
-        'nosuch.func' is not available.
+        'nosuch.func' is not available: this minion has the modules cmd, event, grains, saltutil, sys, test.
     --- stderr
     ERROR: 1 of 1 failed: m000 (254)
     --- exit 1

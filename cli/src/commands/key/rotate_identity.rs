@@ -14,7 +14,7 @@ use crate::screen::Screen;
 impl KeyCommand<'_> {
     /// Has the next identity of the master made, once the operator has confirmed it. Returns the exit code.
     pub(super) async fn rotate_identity(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
-        let reply = match self.store.ask(KeyRequest::List).await {
+        let reply = match self.store.ask(screen, KeyRequest::List).await {
             Ok(reply) => reply,
             Err(why) => return Ok(complain(screen, &why)),
         };
@@ -40,7 +40,7 @@ impl KeyCommand<'_> {
                 return Ok(complain(screen, why));
             }
         }
-        let reply = match self.store.ask(KeyRequest::RotateIdentity).await {
+        let reply = match self.store.ask(screen, KeyRequest::RotateIdentity).await {
             Ok(reply) => reply,
             Err(why) => return Ok(complain(screen, &why)),
         };
