@@ -146,6 +146,26 @@ fn minions_follow_a_rotated_identity_and_run_what_was_queued_before(transport: &
     }
 }
 
+/// The turn of the second minion comes after the rotation, for a job that was signed before it.
+#[test]
+fn a_batch_goes_on_over_a_rotation() {
+    let mut fleet = Fleet::with_minions("tcp", &["a", "b"]);
+    let goes_on = fleet.path("goes-on");
+    let command = format!(
+        "until test -e {}; do sleep 0.05; done; echo done",
+        goes_on.display()
+    );
+    let jid = begin(&fleet, &["-b", "1", "*", "cmd.run", &command]);
+    fleet.minions["a"].log.wait_for("running cmd.run", 1);
+    rotate(&fleet);
+    restart(&mut fleet, "a", 1);
+    fleet.minions["b"].log.wait_for("subscribed", 2);
+    fs::write(goes_on, "").unwrap();
+    wait_for_return(&fleet, &jid, "\"b\": \"done\"");
+    let refused = "not signed by the master";
+    assert_eq!(fleet.minions["b"].log.count(refused), 0);
+}
+
 /// Copies the files of a folder, but for those of minions' keys, which are in folders.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
