@@ -61,8 +61,26 @@ fn noting(fleet: &Fleet, name: &str) -> String {
     format!("echo {name} >> {}", fleet.path("ledger").display())
 }
 
+/// Has the job `large` wait for `m1`, which returns so many bytes. Returns its jid.
+fn publish_large(fleet: &Fleet, bytes: usize) -> String {
+    let command = format!(
+        "{}; head -c {bytes} /dev/zero | tr '\\0' x",
+        noting(fleet, "large")
+    );
+    let said = fleet.saline(&["m1", "cmd.run", &command, "--ttl", "1h", "--async"]);
+    let said = said.expect(0).stdout;
+    said.trim().rsplit(' ').next().unwrap().to_owned()
+}
+
+/// Looks whether the return of `m1` in this job has so many bytes.
+fn assert_returned(fleet: &Fleet, jid: &str, bytes: usize) {
+    let found = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&found.expect(0).stdout).unwrap();
+    assert_eq!(found["m1"].as_str().unwrap().len(), bytes);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn missed_jobs_and_a_large_return_pass_where_messages_are_small_and_the_link_is_slow() {
+async fn missed_jobs_returns_and_lists_pass_where_messages_are_small_and_the_link_is_slow() {
     const MISSED: usize = 18;
     let (mut fleet, link) = fleet_with_link("max_message_size: 65536\n").await;
     // Together they are larger than a message.
@@ -73,18 +91,11 @@ async fn missed_jobs_and_a_large_return_pass_where_messages_are_small_and_the_li
             .saline(&["m1", "cmd.run", &command, "--ttl", "1h", "--async"])
             .expect(0);
     }
-    let large = format!(
-        "{}; head -c {RETURNED} /dev/zero | tr '\\0' x",
-        noting(&fleet, "large")
-    );
-    let arguments = ["m1", "cmd.run", &large, "--ttl", "1h", "--async"];
-    let said = fleet.saline(&arguments).expect(0);
-    let jid = said.stdout.trim().rsplit(' ').next().unwrap().to_owned();
+    // A return is no larger than a message.
+    let jid = publish_large(&fleet, 60_000);
     start_behind(&mut fleet, &link);
     returned_once(&fleet, MISSED + 1);
-    let found = fleet.run("saline-run", &["jobs.lookup_jid", &jid, "--out", "json"]);
-    let found: serde_json::Value = serde_json::from_str(&found.expect(0).stdout).unwrap();
-    assert_eq!(found["m1"].as_str().unwrap().len(), RETURNED);
+    assert_returned(&fleet, &jid, 60_000);
     // The list of all these jobs is larger than a message too.
     let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
     let listed: serde_json::Value = serde_json::from_str(&listed.expect(0).stdout).unwrap();
@@ -94,15 +105,10 @@ async fn missed_jobs_and_a_large_return_pass_where_messages_are_small_and_the_li
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_large_return_is_not_sent_again_and_again_over_a_slow_link() {
     let (mut fleet, link) = fleet_with_link("").await;
-    let large = format!(
-        "{}; head -c {RETURNED} /dev/zero | tr '\\0' x",
-        noting(&fleet, "large")
-    );
-    fleet
-        .saline(&["m1", "cmd.run", &large, "--ttl", "1h", "--async"])
-        .expect(0);
+    let jid = publish_large(&fleet, RETURNED);
     start_behind(&mut fleet, &link);
     returned_once(&fleet, 1);
+    assert_returned(&fleet, &jid, RETURNED);
     let passed = usize::try_from(link.passed()).unwrap();
     assert!(passed < 2 * RETURNED, "{passed} bytes for {RETURNED}");
     assert_eq!(fleet.minions["m1"].log.count("present, and subscribed"), 1);

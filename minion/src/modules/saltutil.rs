@@ -128,14 +128,20 @@ fn send(context: &JobContext<'_>, jid: &str, signal: Signal) -> Result<String, F
 
 /// Returns the ids of the jobs whose returns the master refused: it does not know the job, did not offer it to this
 /// minion, or another machine uses the id of this one. With the id of such a job: returns what it returned. A refused
-/// return stays in the minion's spool, and is sent again if the master asks for its job.
+/// return stays in the minion's spool, and is sent again if the master asks for its job, until it is forgotten with
+/// `forget=True`.
 ///
 /// CLI Example:
 ///
 ///     saline '*' saltutil.refused_returns
 ///     saline '*' saltutil.refused_returns 20261121091409931549
+///     saline web1 saltutil.refused_returns 20261121091409931549 forget=True
 #[function]
-fn refused_returns(job: &JobContext<'_>, jid: Option<String>) -> Result<Value, Failure> {
+fn refused_returns(
+    job: &JobContext<'_>,
+    jid: Option<String>,
+    #[default(false)] forget: bool,
+) -> Result<Value, Failure> {
     let Some(spool) = &job.host.spool else {
         return Err(Failure::Execution(
             "the spool belongs to the running minion: ask it with `saline`".to_owned(),
@@ -149,6 +155,14 @@ fn refused_returns(job: &JobContext<'_>, jid: Option<String>) -> Result<Value, F
     let Some(jid) = jid.filter(|jid| refused.contains(jid)) else {
         return Ok(Value::Map(Vec::new()));
     };
+    if forget {
+        let forgotten = spool.forget_refused(&jid).map_err(|error| {
+            Failure::Execution(format!(
+                "the return of job {jid} is not forgotten, since the spool cannot be written: {error}"
+            ))
+        })?;
+        return Ok(Value::Bool(forgotten));
+    }
     match spool.read(&jid) {
         Ok(Some(returned)) => Ok(Value::map([
             ("fun", Value::from(returned.fun)),

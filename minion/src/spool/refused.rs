@@ -1,5 +1,7 @@
 //! The returns that a master refused. They stay in the spool, for the operator and for a master that asks.
 
+use std::io;
+
 use saline_messages::Jid;
 
 use super::index::{self, SpooledJob};
@@ -35,6 +37,21 @@ impl Spool {
             drop(index);
             self.returned.notify_one();
         }
+    }
+
+    /// Forgets a return that was set aside. Its job counts as run from then on. Returns false when there is none.
+    ///
+    /// # Errors
+    /// When the disk does not take it; the return is kept.
+    pub fn forget_refused(&self, jid: &Jid) -> io::Result<bool> {
+        let mut file = lock(&self.file);
+        let is_aside = |entry: &index::Entry| matches!(entry.state, SpooledJob::Aside(_));
+        if !lock(&self.index).entries.get(jid).is_some_and(is_aside) {
+            return Ok(false);
+        }
+        file.append(&Record::Done { jid: jid.clone() }, false)?;
+        lock(&self.index).set(jid, None, SpooledJob::Done(None));
+        Ok(true)
     }
 
     /// Returns the jobs whose returns a master refused, the oldest first.

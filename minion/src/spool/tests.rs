@@ -371,6 +371,13 @@ fn a_refused_return_is_kept_and_sent_again_when_the_master_asks() {
     assert_eq!((spool.take_unsent(), spool.aside()), (None, vec![jid(1)]));
     spool.take_up(&jid(1));
     assert_eq!(spool.take_unsent(), Some(jid(1)));
+    assert!(!spool.forget_refused(&jid(1)).unwrap(), "it is sent again");
+    spool.set_aside(&jid(1));
+    assert!(spool.forget_refused(&jid(1)).unwrap());
+    drop(spool);
+    let spool = folder.open();
+    assert_eq!((spool.take_unsent(), spool.aside()), (None, Vec::new()));
+    assert!(spool.is_seen(&jid(1)));
 }
 
 #[test]
