@@ -46,10 +46,7 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
         for target in &publication.job.targets {
             let target = &format!("m{target}");
             let ended = publication.ended.unwrap_or_default();
-            let since = publication
-                .began
-                .saturating_sub(ledger.evidence.return_bound);
-            let unknown = ledger.key_was_deleted(target, since, ended);
+            let unknown = ledger.key_was_deleted(target, publication.began, ended);
             if !job.states.contains_key(target) && !unknown {
                 book.find(jid, target, "the job was for it, and does not name it");
             }

@@ -125,10 +125,13 @@ impl Ledger<'_> {
         })
     }
 
-    /// Whether the minion's key was deleted between these times.
+    /// Whether the minion's key was deleted before `to`, and the minion was perhaps not let in again at `from`. A master that
+    /// was away hears of it when it is back.
     pub(super) fn key_was_deleted(&self, minion: &str, from: Duration, to: Duration) -> bool {
-        self.losses_of(minion)
-            .any(|loss| matches!(loss, Loss::KeyDeleted { at, .. } if (from..=to).contains(at)))
+        self.losses_of(minion).any(|loss| match loss {
+            Loss::KeyDeleted { at, .. } => *at <= to && self.delivered_by(minion, *at) >= from,
+            _ => false,
+        })
     }
 
     /// Whether what happened in this time may be missing from the store, because that was replaced with an

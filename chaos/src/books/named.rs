@@ -55,7 +55,7 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
         for minion in ledger.expected(publication) {
             book.checked += 1;
             let words = named.remove(minion.as_str()).unwrap_or_default();
-            let unknown = ledger.key_was_deleted(&minion, since, ended);
+            let unknown = ledger.key_was_deleted(&minion, publication.began, ended);
             match words.as_slice() {
                 [] if broke_off || unknown => {}
                 [] => book.find(&jid, &minion, format!("it is not named; {told}")),
@@ -160,7 +160,7 @@ pub(super) fn against_word(
         let back = history.back_at(number, began, bound);
         back.is_some_and(|back| back <= began) && history.left_alone(&who, began, until)
     };
-    let key_deleted = || ledger.key_was_deleted(minion, began.saturating_sub(bound), ended);
+    let key_deleted = || ledger.key_was_deleted(minion, began, ended);
     // When the master published it is not known better.
     let published = match publication.job.batch {
         Some(_) => ended,

@@ -174,6 +174,12 @@ fn a_key_that_was_deleted_and_a_job_that_was_cancelled_explain_their_states() {
         at: at(21),
     }];
     assert_eq!(broken(&evidence), NONE);
+    evidence.history.losses = vec![Loss::KeyDeleted {
+        minion: 1,
+        at: at(1),
+    }];
+    let long_ago = broken(&evidence);
+    assert_eq!(long_ago, ["true states"], "it was let in again meanwhile");
     evidence
         .jobs
         .insert(JID.to_owned(), stored(State::Cancelled, 0));
