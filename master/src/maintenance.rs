@@ -191,7 +191,7 @@ impl Maintenance {
 
     /// Writes the states that minions reported.
     async fn flush(&self) {
-        if let Err(error) = self.jobs.flush().await {
+        if let Err(error) = self.jobs.flush_due().await {
             tracing::debug!("the states of jobs were not written: {error}");
         }
     }

@@ -116,12 +116,8 @@ pub(super) mod tests {
     fn those_that_have_not_returned_are_named() {
         let told = |returned: &[&str]| {
             let state = |id: &str, state| (MinionId::parse(id).unwrap(), state, Contact::Present);
-<<<<<<< ours
             let jid = Jid::parse("20261121091409931549").unwrap();
             let states = vec![
-=======
-            let states = LookedUpStates(vec![
->>>>>>> theirs
                 state("m1", MinionJobState::Returned),
                 state("m2", MinionJobState::NotConnected),
                 state("m3", MinionJobState::Declined),

@@ -127,7 +127,7 @@ impl JobStore {
             (handed, unwritten)
         };
         if unwritten {
-            self.flush_all().await?;
+            self.flush_hand_overs().await?;
         }
         Ok(handed)
     }

@@ -15,6 +15,10 @@ use super::{JobStore, StoreError, lock};
 /// with the next flush.
 const RECORDS_WRITTEN: MasterTime = 60_000;
 
+/// How long states are gathered that minions report again after a crash, in milliseconds: that they run a job, and that they
+/// do not any more. Pages are written whole, so that what is gathered costs less.
+const GATHERED: MasterTime = 15_000;
+
 /// The number of states that are written in one call.
 pub(super) const FLUSHED: usize = 4_096;
 
@@ -26,6 +30,8 @@ const STATE_BYTES: usize = 64;
 pub(super) struct Passes {
     /// The number of the last one that has begun.
     begun: u64,
+    /// When it has begun.
+    begun_at: MasterTime,
     /// The number of the last one that has ended well.
     ended: u64,
 }
@@ -39,6 +45,50 @@ impl Passes {
 }
 
 impl JobStore {
+    /// Writes states that have changed as [`flush`](Self::flush) does, when it is time: each second those that nobody reports
+    /// again, and jobs that are over; every fifteen seconds the others.
+    ///
+    /// # Errors
+    /// As for [`flush`](Self::flush).
+    ///
+    /// # Cancel safety
+    /// As for [`flush`](Self::flush).
+    pub async fn flush_due(&self) -> Result<(), StoreError> {
+        let is_going_on = lock(&self.flushed).is_some();
+        let gathered = self.now().saturating_sub(lock(&self.passes).begun_at);
+        let is_due = is_going_on
+            || gathered >= GATHERED
+            || self.records.has_unwritten_keys()
+            || lock(&self.open).has_urgent();
+        match is_due {
+            true => self.flush().await.map(|_| ()),
+            false => self.remove_unneeded().await,
+        }
+    }
+
+    /// Writes the states by which jobs were handed over to minions until now, before the minions hear of it. Many
+    /// callers at once share one pass.
+    ///
+    /// # Errors
+    /// When SQLite fails. A later call writes what this one did not.
+    ///
+    /// # Cancel safety
+    /// A later call writes the states that this one did not.
+    pub(super) async fn flush_hand_overs(&self) -> Result<(), StoreError> {
+        let asked = lock(&self.hand_overs).begun;
+        // Others write no older state of the same minion meanwhile.
+        let _turn = self.flushing.acquire().await;
+        if lock(&self.hand_overs).ended > asked {
+            return Ok(());
+        }
+        lock(&self.hand_overs).begun += 1;
+        let handed = lock(&self.open).unwritten_urgent();
+        self.write_states(handed).await?;
+        let passes = &mut lock(&self.hand_overs);
+        passes.ended = passes.begun;
+        Ok(())
+    }
+
     /// Writes all states that have changed until now, and then the records of minions. Many callers at once share
     /// one pass.
     ///
@@ -83,7 +133,11 @@ impl JobStore {
     async fn flush_batch(&self) -> Result<bool, StoreError> {
         let after = lock(&self.flushed).clone();
         if after.is_none() {
-            lock(&self.passes).begun += 1;
+            {
+                let passes = &mut lock(&self.passes);
+                passes.begun += 1;
+                passes.begun_at = self.now();
+            }
             self.gather_records();
             if self.records.has_unwritten_keys() {
                 // A job may be on its way whose target was resolved before a key went: what is withdrawn of it then
@@ -99,8 +153,7 @@ impl JobStore {
         *lock(&self.flushed) = last.map(|last| (last.job, last.minion.clone()));
         self.write_states(unwritten).await?;
         if is_last {
-            self.remove_unneeded_parts().await?;
-            self.remove_unneeded_secrets().await?;
+            self.remove_unneeded().await?;
             // Kept until they are written: the future may be dropped meanwhile.
             let copies = lock(&self.unwritten_records).clone();
             self.records.write(copies).await?;
@@ -109,6 +162,12 @@ impl JobStore {
             passes.ended = passes.begun;
         }
         Ok(is_last)
+    }
+
+    /// Removes what is on the disk for jobs and returns that need it no more.
+    async fn remove_unneeded(&self) -> Result<(), StoreError> {
+        self.remove_unneeded_parts().await?;
+        self.remove_unneeded_secrets().await
     }
 
     /// Takes the expiry acks of minions as they are now. They are written when the states that were changed before

@@ -3,8 +3,8 @@
 //!
 //! Jobs and returns are in SQLite, one file for each span of time (`disk`); the jobs that are
 //! under way are in memory too (`memory`). Every job and every return that was acknowledged has
-//! been committed and synced to the disk. Other changes of a state are written every second
-//! ([`flush`](JobStore::flush)): after a crash minions report them again. One thread does all writing, and
+//! been committed and synced to the disk. Other changes of a state are written every second, and those that minions report
+//! again after a crash every fifteen ([`flush_due`](JobStore::flush_due)). One thread does all writing, and
 //! commits whatever is queued at once; another one reads, and a third one moves logs into their files,
 //! copies and checks.
 
@@ -160,6 +160,8 @@ pub struct JobStore {
     /// The turn of the copy that is made.
     copying: Semaphore,
     passes: Mutex<flush::Passes>,
+    /// The passes over the states by which jobs were handed over.
+    hand_overs: Mutex<flush::Passes>,
     /// The records that are written after all states that changed before them.
     unwritten_records: Mutex<RecordCopies>,
     /// When all records were written last.
@@ -304,6 +306,7 @@ impl JobStore {
             records,
             calls: Mutex::default(),
             passes: Mutex::default(),
+            hand_overs: Mutex::default(),
             unwritten_records: Mutex::default(),
             records_written: Mutex::default(),
             batch_changed: open.batch_changed(),

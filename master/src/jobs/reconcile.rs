@@ -319,7 +319,7 @@ impl JobStore {
             (open.claim(job, minion, now), open.is_unwritten(job, minion))
         };
         if granted && unwritten {
-            self.flush_all().await?;
+            self.flush_hand_overs().await?;
         }
         Ok(granted)
     }

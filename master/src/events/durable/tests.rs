@@ -262,7 +262,7 @@ fn what_the_job_store_has_is_not_kept_once_more() {
 
 #[tokio::test]
 async fn a_damaged_file_is_set_aside_and_events_are_kept_in_another_one() {
-    for (damage, from) in [("not SQLite", 0), ("an empty page", 4096)] {
+    for (damage, from) in [("not SQLite", 0), ("an empty page", 1024)] {
         let place = Place::new();
         let store = place.open();
         let file = store.file;

@@ -17,6 +17,10 @@ pub(crate) const BUSY: Duration = Duration::from_secs(10);
 /// The size to which the write-ahead log is cut after it was emptied.
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 
+/// The size of a page of a partition in bytes. A commit writes whole pages into the log, so that a return that comes alone
+/// costs two of them, and large ones would mostly hold what was written before.
+const PAGE: i64 = 1024;
+
 /// The number of prepared statements that a connection caches.
 const STATEMENTS: usize = 32;
 
@@ -257,6 +261,10 @@ fn settle(
         Access::Read => return Ok(connection.pragma_update(None, "query_only", true)?),
         Access::Upkeep => return Ok(()),
         Access::Create | Access::Write => {}
+    }
+    if access == Access::Create {
+        // It has no effect on a file that has tables.
+        connection.pragma_update(None, "page_size", PAGE)?;
     }
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;

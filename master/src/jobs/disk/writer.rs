@@ -24,11 +24,11 @@ use crate::jobs::StoreError;
 const BATCH: usize = 1_000;
 
 /// The number of pages in a write-ahead log from which another thread empties it.
-const CHECKPOINT_PAGES: usize = 1_000;
+const CHECKPOINT_PAGES: usize = 4_000;
 
 /// The number of pages at which the writer empties the log itself: under a load without a pause the
 /// other thread never reaches its end.
-const MAX_CHECKPOINT_PAGES: usize = 16_384;
+const MAX_CHECKPOINT_PAGES: usize = 65_536;
 
 /// The number of commits between two looks at the size of the newest partition.
 const COMMITS_TO_LOOK: u32 = 64;

@@ -20,6 +20,7 @@ mod search;
 mod secrets;
 mod set_back;
 mod states;
+mod written_bytes;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -24,6 +24,24 @@ struct Change {
     may_have_row: bool,
 }
 
+impl Change {
+    /// Returns the state, which is to be written now.
+    fn given_out(&mut self, job: i64, minion: &MinionId) -> UnwrittenState {
+        self.may_have_row = true;
+        UnwrittenState {
+            job,
+            minion: minion.clone(),
+            state: self.state,
+            change: self.number,
+        }
+    }
+}
+
+/// Whether no minion reports this state again after a crash, and no return tells it.
+fn is_urgent(state: MinionJobState) -> bool {
+    !matches!(state, MinionJobState::Running | MinionJobState::Returned)
+}
+
 /// A state of a minion in a job that has to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct UnwrittenState {
@@ -100,20 +118,36 @@ impl OpenJobs {
             let left = most.saturating_sub(states.len());
             let range = (from, Bound::Unbounded);
             let of_job = opened.unwritten.states.range_mut::<MinionId, _>(range);
-            states.extend(of_job.take(left).map(|(minion, change)| {
-                change.may_have_row = true;
-                UnwrittenState {
-                    job: *job,
-                    minion: minion.clone(),
-                    state: change.state,
-                    change: change.number,
-                }
-            }));
+            let of_job = of_job.take(left);
+            states.extend(of_job.map(|(minion, change)| change.given_out(*job, minion)));
             if states.len() == most {
                 break;
             }
         }
         states
+    }
+
+    /// Whether a state has to be written that no minion reports again, or a job is over but for what has to be written.
+    pub(crate) fn has_urgent(&self) -> bool {
+        let mut jobs = self.changed.iter().filter_map(|job| self.jobs.get(job));
+        jobs.any(|job| {
+            let mut states = job.unwritten.iter();
+            job.minions.is_empty() || states.any(|(_, state)| is_urgent(state))
+        })
+    }
+
+    /// Returns all states that have to be written and that no minion reports again.
+    pub(crate) fn unwritten_urgent(&mut self) -> Vec<UnwrittenState> {
+        let mut urgent = Vec::new();
+        for job in &self.changed {
+            let Some(opened) = self.jobs.get_mut(job) else {
+                continue;
+            };
+            let states = opened.unwritten.states.iter_mut();
+            let states = states.filter(|(_, change)| is_urgent(change.state));
+            urgent.extend(states.map(|(minion, change)| change.given_out(*job, minion)));
+        }
+        urgent
     }
 
     /// Notes that a state is written.
