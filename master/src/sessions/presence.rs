@@ -132,7 +132,9 @@ impl Sessions {
     /// Whether another start of the minion than this one is present, and may live beside it.
     pub fn lives_beside(&self, id: &MinionId, start: MinionStart) -> bool {
         let (now, table) = (self.time.now(), lock(&self.table));
-        let present = table.of_minion(id).filter(|entry| self.is_alive(entry, now));
+        let present = table
+            .of_minion(id)
+            .filter(|entry| self.is_alive(entry, now));
         !start.predecessor_ended && present.is_some_and(|entry| entry.start != Some(start.start))
     }
 
@@ -218,7 +220,9 @@ impl Sessions {
     /// connection stands or ended a moment ago.
     pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
         let (now, table) = (self.time.now(), lock(&self.table));
-        let present = table.of_minion(id).filter(|entry| self.is_alive(entry, now));
+        let present = table
+            .of_minion(id)
+            .filter(|entry| self.is_alive(entry, now));
         present.map(|entry| Arc::clone(&entry.session))
     }
 

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Endpoint, Instant, Metric, Peer, Result, ServeAt, Server, ServerControl, SourcePlaces, Topic,
+    Context, Endpoint, Instant, Metric, Peer, Result, ServeAt, Server, ServerControl, SourcePlaces,
+    Topic,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;

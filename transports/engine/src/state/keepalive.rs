@@ -265,7 +265,11 @@ mod tests {
             assert_eq!(ticks.before(at(millis), start), at(1_000));
         }
         assert_eq!(ticks.before(at(1_100), start), at(1_100));
-        assert_eq!(ticks.before(at(1_050), at(1_000)), at(1_050), "no tick is left");
+        assert_eq!(
+            ticks.before(at(1_050), at(1_000)),
+            at(1_050),
+            "no tick is left"
+        );
         assert!(ticks.is_due(at(1_050), at(1_000)));
         assert!(!ticks.is_due(at(1_050), at(999)));
         assert!(!ticks.is_due(at(1_100), at(1_000)));
