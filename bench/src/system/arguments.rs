@@ -37,6 +37,15 @@ pub(crate) struct SystemArguments {
     /// How often what is measured one by one is repeated
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(super) repeat: usize,
+    /// How long the system is watched while nothing happens
+    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    pub(super) idle: f64,
+    /// Measure nothing but that
+    #[arg(long)]
+    pub(super) only_idle: bool,
+    /// How often minions send a heartbeat
+    #[arg(long, value_name = "S", default_value_t = 15.0)]
+    pub(super) heartbeat: f64,
     /// How much a minion returns while another one is pinged
     #[arg(long, value_name = "BYTES", default_value_t = 64_000_000)]
     pub(super) large: u64,
@@ -56,6 +65,9 @@ impl SystemArguments {
         }
         if !(0.01..=600.0).contains(&self.seconds) {
             return Err("--seconds is from 0.01 to 600".into());
+        }
+        if !(1.0..=600.0).contains(&self.idle) || !(0.1..=600.0).contains(&self.heartbeat) {
+            return Err("--idle is from 1 to 600, and --heartbeat from 0.1 to 600".into());
         }
         Ok(())
     }

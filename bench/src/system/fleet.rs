@@ -10,6 +10,7 @@ use saline_data::Value;
 use saline_protocol::transport::{Clock, Registry};
 use saline_testing::{Folders, Ports, Process, Programs};
 
+use super::setting::Setting;
 use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
 
@@ -44,20 +45,23 @@ pub(super) struct CommandRun {
 
 impl Fleet {
     /// Writes the configuration. Starts nothing.
-    pub(super) fn new(transport: &str, minions: usize, sync_spools: bool) -> Result<Self> {
+    pub(super) fn new(setting: &Setting<'_>) -> Result<Self> {
+        let transport = setting.transport;
         let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
         let ports = Ports::find(transport)?;
-        let options =
-            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\n";
+        let options = format!(
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n",
+            setting.heartbeat
+        );
         let folders = Folders::under(root.path());
-        folders.write_master(transport, ports, options)?;
+        folders.write_master(transport, ports, &options)?;
         Ok(Self {
             folders,
             root,
             programs: Programs::this()?,
             transport: transport.to_owned(),
-            minions,
-            sync_spools,
+            minions: setting.minions,
+            sync_spools: setting.sync_spools,
             port: ports.requests,
             master: None,
             swarm: None,

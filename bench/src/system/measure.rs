@@ -36,7 +36,7 @@ pub(super) async fn all(
     registry: &Registry,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let mut fleet = Fleet::new(setting.transport, setting.minions, setting.sync_spools)?;
+    let mut fleet = Fleet::new(setting)?;
     let client = Arc::new(fleet.start_master(registry).await?);
     let idle = fleet.master_usage()?.memory;
     show(setting.row("memory of an idle master", "MiB", vec![idle as f64 / MIB]))?;
@@ -52,6 +52,11 @@ pub(super) async fn all(
         "memory a minion, after the start",
         show,
     )?;
+    nothing(setting, &fleet, show).await?;
+    if setting.only_idle {
+        client.shutdown().await;
+        return Ok(());
+    }
     pings(setting, &fleet, show).await?;
     jobs(setting, &client, show).await?;
     returns(setting, &fleet, &client, show).await?;
@@ -90,6 +95,29 @@ fn memory(
     show(setting.row(bench, "KiB", vec![each]))?;
     let swarm = fleet.swarm_usage()?.memory as f64 / 1024.0 / setting.minions as f64;
     show(setting.row("memory of a minion in the swarm", "KiB", vec![swarm]))
+}
+
+/// What the master and the swarm need while nothing happens: heartbeats, pings of connections, and regular upkeep.
+async fn nothing(
+    setting: &Setting<'_>,
+    fleet: &Fleet,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    // The first heartbeats, and what is written after the minions have come, belong to their arrival.
+    Clock
+        .pause(Duration::from_secs_f64(setting.heartbeat))
+        .await;
+    let begin = Clock.now();
+    let (master, swarm) = (fleet.master_usage()?.cpu, fleet.swarm_usage()?.cpu);
+    Clock.pause(Duration::from_secs_f64(setting.idle)).await;
+    let each = |cpu: Duration| {
+        let seconds = (Clock.now() - begin).as_secs_f64();
+        vec![cpu.as_secs_f64() * 1e6 / seconds / setting.minions as f64]
+    };
+    let master = each(fleet.master_usage()?.cpu.saturating_sub(master));
+    let swarm = each(fleet.swarm_usage()?.cpu.saturating_sub(swarm));
+    show(setting.row("CPU of an idle master, a minion and second", "us", master))?;
+    show(setting.row("CPU of an idle minion, a second", "us", swarm))
 }
 
 /// `saline '*' test.ping`, as an operator types it: the whole process, and the CPU time of each part.

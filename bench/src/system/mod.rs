@@ -52,6 +52,9 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
                 seconds: wanted.seconds,
                 repeat: wanted.repeat,
                 large: wanted.large,
+                idle: wanted.idle,
+                only_idle: wanted.only_idle,
+                heartbeat: wanted.heartbeat,
             };
             runtime.block_on(measure::all(&setting, &registry, &mut show))?;
         }

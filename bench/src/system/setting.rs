@@ -19,6 +19,12 @@ pub(super) struct Setting<'a> {
     pub(super) repeat: usize,
     /// The size of a large return in bytes.
     pub(super) large: u64,
+    /// How long the idle system is watched, in seconds.
+    pub(super) idle: f64,
+    /// Whether nothing else is measured.
+    pub(super) only_idle: bool,
+    /// The time between two heartbeats of a minion, in seconds.
+    pub(super) heartbeat: f64,
 }
 
 impl Setting<'_> {
