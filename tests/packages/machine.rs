@@ -25,9 +25,14 @@ mount -t tmpfs tmpfs "$root/tmp"
 ip link set lo up
 for folder in etc/saline var/lib/saline var/cache/saline var/log/saline; do rm -rf "$root/$folder"; done
 if [ "$2" = systemd ]; then
-    # Nothing of the machine's own is started.
+    # Nothing of the machine's own is started, and nothing is set in the kernel, which is the machine's.
     rm -rf "$root"/etc/systemd/system/*.wants "$root/usr/sbin/policy-rc.d"
-    mount -t sysfs sysfs "$root/sys"
+    mount -t sysfs -o ro sysfs "$root/sys"
+    mount --bind "$root/proc/sys" "$root/proc/sys"
+    mount -o remount,bind,ro "$root/proc/sys"
+    for unit in modprobe@ systemd-modules-load systemd-binfmt systemd-udevd systemd-udev-trigger; do
+        ln -sf /dev/null "$root/etc/systemd/system/$unit.service"
+    done
     if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
         mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
     else
