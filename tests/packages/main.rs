@@ -7,6 +7,7 @@
 
 mod built;
 mod machine;
+mod services;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
