@@ -103,3 +103,32 @@ async fn a_batch_writes_the_changes_of_one_minion_at_a_time() {
     let all = states(&store, &job.jid).await;
     assert!(all.iter().all(|(_, state)| *state == Returned));
 }
+
+#[tokio::test]
+async fn what_minions_report_again_is_gathered_and_the_rest_is_written_when_it_is_due() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    publish(&store, &job, &[("a", Offered), ("b", Offered)]).await;
+    store.flush().await.unwrap();
+    counts::taken(&store).await;
+    let set = async |minion, state| {
+        let set = store.set_state(&job.jid, &id(minion), state).await;
+        assert!(set.unwrap());
+        store.flush_due().await.unwrap();
+        let mut written = counts::taken(&store).await;
+        written.retain(|sql| sql.ends_with("state_changes"));
+        written.len()
+    };
+    assert_eq!(set("a", Running).await, 0, "it reports that again");
+    assert_eq!(
+        set("b", MinionJobState::Declined).await,
+        2,
+        "with what was gathered"
+    );
+    answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    store.flush_due().await.unwrap();
+    let number = crate::jobs::jid::to_micros(&job.jid).unwrap();
+    let is_here = lock(&store.open).has(number);
+    assert!(!is_here, "a job that is over leaves at once");
+}
