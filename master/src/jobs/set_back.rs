@@ -33,8 +33,8 @@ const LEAST: MasterTime = 60_000;
 pub enum SetBackError {
     /// The time is right, or nearly.
     #[error(
-        "the master's time was not set back: it is {0} s ahead of this machine's clock, and less than a minute is made up \
-         for slowly; there is nothing to do"
+        "nothing is set back: the master's time is {0} s ahead of this machine's clock, and less than a minute is made up for \
+         slowly; there is nothing to do"
     )]
     NotAhead(u64),
     /// Minions may begin or run jobs.
