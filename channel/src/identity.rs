@@ -124,7 +124,7 @@ impl Identity {
             return Ok(identity);
         }
         let identity = Self::generate()?;
-        // One that is there was another identity's: peers that know it would take this one for that.
+        // A Noise key that is there belonged to another identity, and peers that know it would take this identity for that one.
         NoiseKey::remove(folder)?;
         // In this order: a crash in between leaves the private key.
         identity.write(&folder.join(FILE), 0o600)?;

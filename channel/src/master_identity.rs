@@ -1,9 +1,9 @@
-//! A master's identity, and its rotation: an operator has the next one made, and the master's next start takes it over.
+//! A master's identity and its rotation: an operator orders the next identity, and the master's next start takes it over.
 //!
-//! The take-over has three steps, and a crash after any of them leaves what the next start continues with. The old key
-//! signs its successor, and the record is on the disk. The next key takes the place of the old one. The Noise key goes,
-//! since the old identity vouched for it and peers that know it would resume sessions with that one; that it has to go
-//! shows in `identity.pub`, which names the old identity until all is done.
+//! The take-over has three steps; after a crash the next start continues with the step that is missing. First the old key
+//! signs its successor, and the record is written to the disk. Then the next key replaces the old one. Last the Noise key
+//! is removed: the old identity vouched for it, and peers that know it would resume sessions with the old identity.
+//! `identity.pub` names the old identity until the third step is done, which is how a start notices that it is missing.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::{Identity, KeyError, MasterKeys, NoiseKey, PublicIdentity, Successors
 /// The name of the file of the next private key.
 const NEXT_FILE: &str = "identity.next.key";
 
-/// The name of the file of successors.
+/// The name of the file with the records of successors.
 const SUCCESSORS_FILE: &str = "identity.successors";
 
 /// The keys with which a master starts.
@@ -31,8 +31,8 @@ pub struct MasterIdentity {
 }
 
 impl MasterIdentity {
-    /// Reads the keys of a master in `folder`, or creates them. The next identity, if there is one, takes the place of the
-    /// present one.
+    /// Reads the keys of a master in `folder`, or creates them. The next identity, if there is one, replaces the present
+    /// one.
     ///
     /// # Errors
     /// As [`Identity::load_or_create`] and [`NoiseKey::load_or_create`], and when the next identity cannot be taken over.
@@ -49,7 +49,7 @@ impl MasterIdentity {
         let identity = Identity::load_or_create(folder)?;
         let noise = NoiseKey::load_or_create(folder)?;
         let keys = MasterKeys::of(identity.public(), &noise);
-        // On a full disk nothing is written that is there already.
+        // Unchanged keys are not written again, so that a master also starts on a full disk.
         if public.as_ref() != Some(&keys) {
             keys.write(&public_path)?;
         }
@@ -86,21 +86,20 @@ impl MasterIdentity {
     }
 }
 
-/// Puts the next identity into the place of the present one. Returns the one that it replaced; none if there is no next
-/// one.
+/// Replaces the present identity with the next one, if there is one. Returns the identity that was replaced.
 fn take_over_next(folder: &Path) -> Result<Option<PublicIdentity>, KeyError> {
     let next_path = folder.join(NEXT_FILE);
     let Some(next) = Identity::read_optional(&next_path)? else {
         return Ok(None);
     };
     let identity = Identity::load(folder)?;
-    // As after a copy of the folder was put back over it.
+    // The same key may be in both files after a copy of the folder was put back over it.
     let is_taken_over = next.public() == identity.public();
     if !is_taken_over {
         let path = folder.join(SUCCESSORS_FILE);
         let successors = Successors::read(&path)?.with(&identity, next.public());
         successors.write(&path)?;
-        // Without the record nobody would follow from the old key, which is gone after the next step.
+        // The next step removes the old key, and without the record on the disk no peer would follow from it.
         key_file::sync_folder(folder)?;
     }
     let path = folder.join(FILE);

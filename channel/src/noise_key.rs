@@ -89,7 +89,8 @@ impl NoiseKey {
         Ok(key)
     }
 
-    /// Removes the private key in `folder`, if there is one. When it was issued stays noted, so that the next one is later.
+    /// Removes the private key in `folder`, if there is one. The time at which it was issued stays noted, so that the next
+    /// key has a later one.
     pub(super) fn remove(folder: &Path) -> Result<(), KeyError> {
         let path = folder.join(FILE);
         match fs::remove_file(&path) {
@@ -98,7 +99,7 @@ impl NoiseKey {
                 path,
                 source,
             }),
-            // A loss of power after what follows does not bring it back.
+            // After this a loss of power does not bring the file back.
             _ => key_file::sync_folder(folder),
         }
     }

@@ -181,7 +181,8 @@ fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelE
     fits.then_some(answer).ok_or(ChannelError::Mismatch)
 }
 
-/// Returns the keys of the master that was met, if it is the trusted one, or the trusted one has become it.
+/// Returns the keys of the master that was met, if it is the trusted master, or signed records lead to it from the
+/// trusted one.
 fn believe(trust: &MasterTrust, met: &MetMaster) -> Result<MasterKeys, ChannelError> {
     let before = met.successors.predecessors_of(met.identity);
     let is_trusted = match trust {
@@ -213,7 +214,7 @@ fn believe(trust: &MasterTrust, met: &MetMaster) -> Result<MasterKeys, ChannelEr
         identity: met.identity,
         noise: Some(met.noise),
         issued: met.issued,
-        // A master that has lost its records is still the one that it was.
+        // A master that has lost its records still has the identity that was trusted.
         predecessors: known.map_or_else(Vec::new, |known| known.predecessors.clone()),
     };
     Ok(keys.with_predecessors(before.iter().map(PublicIdentity::fingerprint)))

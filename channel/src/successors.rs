@@ -12,7 +12,7 @@ use super::{Identity, KeyError, PublicIdentity, key_file, pem};
 /// The largest number of successors that are kept, sent and read.
 pub const MAX_SUCCESSORS: usize = 8;
 
-/// The name of the block in the file.
+/// The label of the PEM block in the file.
 const LABEL: &str = "SALINE MASTER SUCCESSORS";
 
 /// The length of a record: two public keys and a signature.
@@ -20,7 +20,7 @@ const RECORD: usize = 32 + 32 + SIGNATURE;
 
 const SIGNATURE: usize = 64;
 
-/// One identity that took the place of another one, which signed that.
+/// A record that an identity replaces its predecessor, signed by the predecessor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Successor {
     predecessor: PublicIdentity,
@@ -49,7 +49,7 @@ impl Successor {
         }
     }
 
-    /// Whether the predecessor signed it.
+    /// Whether the predecessor has signed the record.
     fn is_signed(&self) -> bool {
         let bytes = signed_bytes(self.predecessor, self.identity);
         self.predecessor.verifies(&bytes, &self.signature)
@@ -66,13 +66,13 @@ impl Successor {
     }
 }
 
-/// The successors of a master's identities, from the oldest on. Nothing is checked before
-/// [`predecessors_of`](Self::predecessors_of) is asked.
+/// The successors of a master's identities, from the oldest on. Signatures are checked when records are asked for by the
+/// identity to which they lead, and not when they are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Successors(Vec<Successor>);
 
 impl Successors {
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,8 +105,8 @@ impl Successors {
         Self(self.leading_to(identity).to_vec())
     }
 
-    /// Returns the records that lead to `identity`, and one more by which `identity` signs that `next` takes its place. The
-    /// oldest ones go when there are more than [`MAX_SUCCESSORS`].
+    /// Returns the records that lead to `identity`, and a new one, by which `identity` signs that `next` replaces it. The
+    /// oldest records are left out when there are more than [`MAX_SUCCESSORS`].
     #[must_use]
     pub fn with(&self, identity: &Identity, next: PublicIdentity) -> Self {
         let Self(mut records) = self.only_to(identity.public());
@@ -115,7 +115,7 @@ impl Successors {
         Self(records.split_off(excess))
     }
 
-    /// Returns the records as they travel.
+    /// Encodes the records for a handshake or a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let records = self.0.iter();
         records
@@ -131,14 +131,14 @@ impl Successors {
             .collect()
     }
 
-    /// Reads records; none if the bytes are not whole records, or more than [`MAX_SUCCESSORS`].
+    /// Decodes records. Returns `None` if the bytes are not whole records, or more than [`MAX_SUCCESSORS`] of them.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (records, rest) = bytes.as_chunks::<RECORD>();
         let are_whole = rest.is_empty() && records.len() <= MAX_SUCCESSORS;
         are_whole.then(|| Self(records.iter().map(Successor::from_bytes).collect()))
     }
 
-    /// Reads `path`; there are none if there is no such file.
+    /// Reads the records in the file `path`; there are none if there is no such file.
     ///
     /// # Errors
     /// When the file cannot be read, or holds something else.
@@ -155,7 +155,7 @@ impl Successors {
         })
     }
 
-    /// Writes `path` (0644).
+    /// Writes the records to the file `path` (0644).
     ///
     /// # Errors
     /// When the file cannot be written.

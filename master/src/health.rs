@@ -1,4 +1,4 @@
-//! How the master is: what `--health` prints, and whether the service manager is told that the master is alive.
+//! The health of the master: what `--health` prints, and the check before the service manager is told that the master is alive.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 /// The free space in bytes below which the disk of the job store is a problem: twice the room that a large return takes.
 const LOW_SPACE: u64 = 128 * 1024 * 1024;
 
-/// How the master is.
+/// The checks of a running master, and the parts that they ask.
 #[derive(Debug)]
 pub(crate) struct HealthChecks {
     pub(crate) context: Context,
@@ -28,8 +28,8 @@ pub(crate) struct HealthChecks {
 }
 
 impl HealthChecks {
-    /// Whether a task gets its turn within this time, and the tables that everything goes through are not locked for good. The
-    /// disk does not count: a master whose disk hangs is not helped by a restart.
+    /// Whether a task gets its turn within this time, and the tables of sessions and of open jobs are not locked for good. The
+    /// disk does not count: a restart does not help a master whose disk hangs.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -45,7 +45,7 @@ impl HealthChecks {
         matches!(clock.deadline(end, turn).await, Ok(Ok(_)))
     }
 
-    /// Returns how the master is. Takes nine seconds at most.
+    /// Returns the health of the master. Takes nine seconds at most.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -102,7 +102,7 @@ impl HealthChecks {
         health
     }
 
-    /// Has the thread of the job store commit nothing, and returns the size of the store in bytes.
+    /// Waits until the thread of the job store has committed an empty transaction, and returns the size of the store in bytes.
     async fn store(&self) -> Result<u64, StoreError> {
         self.jobs.commit_nothing().await?;
         let jobs = Arc::clone(&self.jobs);

@@ -52,7 +52,7 @@ pub struct MetMaster {
     pub noise: [u8; 32],
     /// When the identity vouched for it, in nanoseconds since 1970.
     pub issued: u64,
-    /// What it says of the identities that it had before; nothing of that is checked.
+    /// The records of its earlier identities, as the master sent them; their signatures are not checked here.
     pub successors: Successors,
 }
 

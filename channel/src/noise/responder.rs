@@ -48,7 +48,7 @@ impl Responder {
         }
     }
 
-    /// Returns a responder that says at a first contact how its identity followed from earlier ones.
+    /// Returns a responder that sends the records of its earlier identities at a first contact.
     #[must_use]
     pub fn with_successors(mut self, successors: Successors) -> Self {
         self.successors = successors;

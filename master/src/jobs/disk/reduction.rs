@@ -1,8 +1,8 @@
 //! Reduces a partition to the jobs that are under way in it, so that one job which runs for weeks keeps its own rows and
 //! not a file of returns.
 //!
-//! The rows are copied into a file beside it, in one transaction, and that file gets its name when it is synced. So a crash
-//! leaves the partition alone, or both files: a start takes the one that was reduced more often, and deletes the other.
+//! The rows are copied in one transaction into a file beside the partition, which gets its final name when it is synced. So a
+//! crash leaves the partition alone, or both files: a start takes the file that was reduced more often, and deletes the other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::partitions::Connections;
 use super::return_parts;
 use crate::jobs::StoreError;
 
-/// What is told in the place of a payload that is not kept.
+/// The text that replaces a payload that is not kept.
 const REMOVED: &str =
     "(removed before its job was over, because of keep_jobs_seconds or job_store_size)";
 
-/// The size in bytes of a payload that is kept however old it is.
+/// The largest payload, in bytes, that is kept however old it is.
 const SMALL: i64 = 256;
 
 /// The tables of which all rows of a job are kept.
@@ -30,8 +30,8 @@ const KEPT: [&str; 5] = [
     "transfers",
 ];
 
-/// Reduces a partition to some of its jobs. Of their returns, those that were received from number `from` on keep their
-/// payloads, and the others only small ones.
+/// Reduces a partition to some of its jobs. Their returns with a receipt number of at least `from` keep their payloads;
+/// older ones keep only [small](SMALL) payloads.
 ///
 /// # Errors
 /// When a file cannot be read or written, as on a full disk; the partition is what it was.
@@ -48,7 +48,7 @@ pub(crate) fn reduce(
         .and_then(|reduced| copy(reduced, &before, jobs, from))
         .and_then(|()| partitions.finish_reduction(start));
     if let Err(error) = reduced {
-        // If this fails, the next start deletes it.
+        // If this fails, the next start deletes the unfinished file.
         let _ = partitions.delete_unfinished(start);
         return Err(error);
     }
@@ -56,7 +56,7 @@ pub(crate) fn reduce(
     Ok(())
 }
 
-/// Copies the rows of the jobs from the file `before` into one that has only tables, and closes it.
+/// Copies the rows of the jobs from the file `before` into a new one with empty tables, and closes that one.
 fn copy(mut to: Connection, before: &Path, jobs: &[i64], from: i64) -> Result<(), StoreError> {
     let folder = to.path().map(Path::new).and_then(Path::parent);
     let before = folder

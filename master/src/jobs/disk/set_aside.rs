@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Gives a file and its log other names, which end with a point and `ending`. Returns that of the file. The caller has
-/// closed it.
+/// Renames a file and its write-ahead log, so that their names end with a dot and `ending`. Returns the new path of the file.
+/// The caller has closed the file.
 ///
 /// # Errors
 /// When a file cannot be renamed.

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 mod batches;
 mod changes;
 mod endings;
-mod of_minion;
+mod jobs_of_minion;
 mod unwritten;
 
 use super::states::{States, may_become};
@@ -28,7 +28,7 @@ pub(crate) use batches::Recovered;
 pub(crate) use unwritten::UnwrittenState;
 
 use batches::OpenBatch;
-use of_minion::{JobsOfMinion, note_open};
+use jobs_of_minion::{JobsOfMinion, note_open};
 use unwritten::Unwritten;
 
 /// How long an offer stays here after its expiry though its minion has not acknowledged it, in

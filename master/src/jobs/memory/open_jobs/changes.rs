@@ -1,8 +1,8 @@
-//! The change of a minion's state: what it means for the jobs of the minion, for its batch, and for what is to be written.
+//! Changes of a minion's state in a job. Each updates the jobs of the minion, its batch, and the states to be written.
 
 use saline_messages::{MasterTime, MinionId, MinionJobState};
 
-use super::of_minion::note_open;
+use super::jobs_of_minion::note_open;
 use super::{OpenJobs, OpenMinion, may_become};
 
 impl OpenJobs {
@@ -18,12 +18,12 @@ impl OpenJobs {
         self.change(job, minion, to, now, is_written)
     }
 
-    /// Notes that the return of a minion is stored, and whether it is one of a failure.
+    /// Notes that the return of a minion is stored, and whether the job failed there.
     pub(crate) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
         self.change_to(job, minion, MinionJobState::Returned, failed, now, false);
     }
 
-    /// Changes a state. `is_written` says that only what is written tells it after a crash.
+    /// Changes a state. `is_written` says that the state must be written, since nothing else tells it after a crash.
     pub(super) fn change(
         &mut self,
         job: i64,
@@ -64,11 +64,11 @@ impl OpenJobs {
         let before = opened.minions.get(minion).copied();
         let is_written_as_running = before.is_some_and(|open| open.is_written_as_running);
         let is_left = match to {
-            // The return tells. A start must not read that a minion runs a job which has returned.
+            // The stored return tells this state. A start must not read that the minion still runs the job.
             MinionJobState::Returned => {
                 is_written_as_running || !opened.unwritten.take_back(minion)
             }
-            // What is to be written already must not be written over what is true now.
+            // A state that waits to be written must not overwrite the present one.
             _ => is_written || opened.unwritten.get(minion).is_some(),
         };
         if is_left {

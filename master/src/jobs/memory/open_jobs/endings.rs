@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::of_minion::note_open;
+use super::jobs_of_minion::note_open;
 use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered};
 use crate::jobs::jid;
 use crate::jobs::memory::batch_progress::BatchStop;

@@ -1,4 +1,4 @@
-//! The jobs of one minion: those that it may begin, those that it runs, and how many these are.
+//! The open jobs of each minion: those that it may begin, those that it runs, and their numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::jobs::jid;
 #[derive(Debug, Default)]
 pub(super) struct JobsOfMinion {
     pub(super) all: BTreeSet<i64>,
-    /// Those that it runs.
+    /// The jobs of these that the minion runs.
     pub(super) running: BTreeSet<i64>,
 }
 
@@ -46,7 +46,7 @@ impl OpenJobs {
         wanted.min(most.saturating_sub(running))
     }
 
-    /// Gives the oldest job up that a minion runs, if it runs too many: nobody asks it for that one any more.
+    /// Gives up the oldest job that a minion runs, if it runs too many: the master no longer asks it for that job.
     pub(super) fn give_up_oldest(&mut self, minion: &MinionId, now: MasterTime) {
         let running = self.open.get(minion).map(|jobs| &jobs.running);
         let Some(running) = running.filter(|running| running.len() > self.most_running) else {
@@ -60,7 +60,7 @@ impl OpenJobs {
             .push((jid::from_micros(oldest), minion.clone()));
     }
 
-    /// Takes what minions ran that was given up because they run too much.
+    /// Takes the jobs that were given up because their minions run too many, each with its minion.
     pub(crate) fn take_given_up(&mut self) -> Vec<(Jid, MinionId)> {
         std::mem::take(&mut self.given_up)
     }
@@ -133,7 +133,7 @@ impl OpenJobs {
     }
 }
 
-/// Notes the state of a minion in a job, if it is not final, for the jobs of that minion.
+/// Notes in the jobs of a minion its state in one of them; `None` stands for a final state, which removes the job.
 pub(super) fn note_open(
     open: &mut HashMap<MinionId, JobsOfMinion>,
     minion: &MinionId,

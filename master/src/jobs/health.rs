@@ -1,4 +1,4 @@
-//! What `--health` tells of the job store.
+//! The figures of the job store that `--health` reports.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl JobStore {
     /// When the store is closed, or its newest file cannot be opened.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// Nothing is lost when the future is dropped.
     pub async fn commit_nothing(&self) -> Result<(), StoreError> {
         self.writer
             .call(StoreFile::Newest, 0, |_| Ok(()), |_| ())
