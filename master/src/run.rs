@@ -170,10 +170,11 @@ async fn serve(
     let pid_file = arguments.pid_file.clone();
     let pid_file = pid_file.or(started.config.paths.pid_file.clone());
     let versions = ProtocolVersions::OURS;
+    // Before the log says that the master is up: who reads that may ask for its health.
+    let mut supervision = Supervision::start(&started.config.paths.sock_dir);
     let master = Master::start_locked(started.config.clone(), registry, versions, locks).await?;
     let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
-    let mut supervision = Supervision::start(&started.config.paths.sock_dir);
     supervision.manager.ready();
     loop {
         let signal = tokio::select! {

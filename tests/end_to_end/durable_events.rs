@@ -100,7 +100,7 @@ fn events_are_read_again_after_a_master_that_was_killed() {
         let said = fleet.run("saline-run", words).expect(1);
         assert!(said.stderr.contains(why), "{said:?}");
     };
-    refused(&["event.read", "after=x"], "is no place");
+    refused(&["event.read", "after=x"], "is not a place");
     let (event, receipt) = next.split_once('-').unwrap();
     for beyond in [
         format!("after=9{event}-{receipt}"),
