@@ -109,7 +109,11 @@ fn a_daemon_that_has_hung_is_told_from_one_that_does_not_run() {
     fleet.master().signal(Signal::STOP);
     let asked = master(&fleet, "--health").expect(2);
     fleet.master().signal(Signal::CONT);
-    assert!(asked.stderr.contains("the daemon has hung"), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("the daemon has hung"),
+        "{}",
+        asked.stderr
+    );
     master(&fleet, "--health").expect(0);
 }
 
