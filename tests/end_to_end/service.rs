@@ -87,7 +87,7 @@ fn health_tells_who_is_there_and_what_is_wrong() {
     fleet.kill_master();
     let without = master(&fleet, "--health").expect(2);
     assert!(
-        without.stderr.contains("it does not run"),
+        without.stderr.contains("the daemon does not run"),
         "{}",
         without.stderr
     );
