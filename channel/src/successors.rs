@@ -1,9 +1,9 @@
 //! The identities that a master has had: each signed the one that took its place, so that a peer which trusts any of them
 //! follows to the one that the master has now.
 //!
-//! Whoever has the private key of an identity can sign a successor of it at any time: a record says that the two belong
-//! together, and neither when it was signed nor that the first one is no longer in use. A peer that has taken over a
-//! successor therefore never goes back.
+//! An owner of an identity's private key can sign a successor of it at any time: a record says that the two belong together,
+//! and neither when it was signed nor that the first one is no longer in use. A peer that has followed to a successor
+//! therefore never goes back.
 
 use std::path::Path;
 

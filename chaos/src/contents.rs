@@ -1,21 +1,21 @@
-//! What a return holds: what a job printed, or why it did not print all of that.
+//! The content of a return: the output of the job, or the reason why it is not whole.
 
 use crate::plan::Output;
 
-/// What minions return of a run that their own end interrupted.
+/// The text that a minion returns for a run that the minion's own end interrupted.
 const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
-/// How much is kept of a return that is something else, in characters.
+/// How many characters are kept of a return with any other content.
 const KEPT: usize = 120;
 
-/// What a return holds.
+/// The content of a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// All that a job printed.
+    /// The whole output of a job.
     Whole(Output),
-    /// That the minion stopped while it ran the job.
+    /// The text for a run that the minion's end interrupted.
     Interrupted,
-    /// Something else, of which this is the beginning.
+    /// The beginning of any other content.
     Other(String),
 }
 

@@ -11,7 +11,7 @@ use rustix::mount::{
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
     path: PathBuf,
-    /// Its size in bytes while it has room.
+    /// The size of the disk in bytes while it has room.
     size: u64,
 }
 

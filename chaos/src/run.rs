@@ -27,7 +27,7 @@ const MAX_SETTLING: Duration = Duration::from_secs(100);
 /// How often daemons that ended are started again.
 const SUPERVISION: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether everything has settled.
+/// How often the runner checks whether everything has settled.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What a run needs to be carried out.

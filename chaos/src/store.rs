@@ -35,12 +35,12 @@ pub(crate) struct StoredReturn {
 /// The parts of a large return have consecutive numbers from the first on, below the next multiple of this.
 const MOST_PARTS: i64 = 65_536;
 
-/// How much of a store is read.
+/// The parts of a store that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// The states, and who returned.
     States,
-    /// What was returned too.
+    /// The states, and the contents of the returns.
     Contents,
 }
 

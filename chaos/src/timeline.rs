@@ -49,7 +49,7 @@ pub(crate) struct Disturbance {
     pub(crate) to: Option<Duration>,
 }
 
-/// A loss that excuses a difference between what was told and what is stored, for a time.
+/// A loss that excuses, for a time, a difference between what Saline reported and what is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// A minion's machine lost its power then. With `synced`, the process that ran had `spool_sync: always`.
@@ -64,7 +64,7 @@ pub(crate) enum Loss {
         from: Duration,
         to: Duration,
     },
-    /// A minion's disk took nothing any more.
+    /// A minion's disk was full.
     DiskFull {
         minion: usize,
         from: Duration,

@@ -1,6 +1,6 @@
 //! Completion of command lines for shells, whose scripts ask the program itself: `saline --complete INDEX WORD...` prints the
-//! candidates for the word at the index, one a line. It asks no master: minions are known by the files of their accepted keys, which
-//! root and the master's user can list, and nodegroups by the configuration.
+//! candidates for the word at the index, one a line. Completion asks no master: it takes the ids of minions from the files of their
+//! accepted keys, which root and the master's user can list, and nodegroups from the configuration.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use saline_protocol::transport::Registry;
 use crate::arguments::{CallArguments, KeyArguments, RunArguments, SalineArguments};
 
 /// The first argument of a program that is to complete a command line.
-const ASKED: &str = "--complete";
+const COMPLETE: &str = "--complete";
 
 /// A command of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Returns the command line of the program, for what is written from it.
+    /// Returns the command line of the program, for completion and the page of the manual.
     pub fn command_line(self) -> Command {
         match self {
             Self::Saline => SalineArguments::command(),
@@ -41,8 +41,8 @@ impl Program {
     }
 }
 
-/// Prints the candidates if `words`, the command line of this process, asks for them. `functions` returns the functions that the
-/// program can call.
+/// Prints the candidates if `words`, the command line of this process, asks for them; returns `None` if it does not. `functions`
+/// returns the functions that the program can call.
 pub fn complete(
     program: Program,
     words: &[OsString],
@@ -50,10 +50,10 @@ pub fn complete(
     functions: impl FnOnce() -> Vec<String>,
 ) -> Option<ExitCode> {
     let (asked, rest) = words.get(1..)?.split_first()?;
-    if asked != ASKED {
+    if asked != COMPLETE {
         return None;
     }
-    // A word that is no text completes to nothing, and matches no candidate.
+    // A word that is not UTF-8 matches no candidate.
     let mut rest = rest.iter().map(|word| word.to_string_lossy().into_owned());
     let index = rest.next().and_then(|index| index.parse().ok());
     let line = Line::read(program, &rest.collect::<Vec<_>>(), index.unwrap_or(0));
@@ -62,7 +62,7 @@ pub fn complete(
         text.push_str(&candidate);
         text.push('\n');
     }
-    // The shell may have gone.
+    // The shell may have closed the pipe.
     let _ = io::stdout().write_all(text.as_bytes());
     Some(ExitCode::SUCCESS)
 }
@@ -71,15 +71,15 @@ pub fn complete(
 struct Line {
     program: Program,
     command: Command,
-    /// The word, as far as it is typed.
+    /// The word that is completed, as far as it is typed.
     current: String,
-    /// The option whose value the word is.
+    /// The option whose value is completed, if it is one.
     value_of: Option<Arg>,
-    /// The number of words before it that belong to no option.
+    /// The number of earlier words that belong to no option.
     position: usize,
     /// Whether `--` has ended the options.
     only_words: bool,
-    /// The options before it.
+    /// The ids of the earlier options.
     given: Vec<String>,
     config_dir: PathBuf,
 }
@@ -88,7 +88,7 @@ impl Line {
     fn read(program: Program, words: &[String], index: usize) -> Self {
         let mut command = program.command_line();
         command.build();
-        // Shells may take the equals sign for a word.
+        // Some shells split words at the equals sign, and pass it as a word.
         let before = words.get(1..index).unwrap_or_default();
         let before = before.iter().filter(|word| *word != "=");
         let current = words.get(index).filter(|word| *word != "=").cloned();
@@ -113,7 +113,7 @@ impl Line {
         line
     }
 
-    /// Takes a word that stands before the one that is completed.
+    /// Takes a word before the one that is completed.
     fn take(&mut self, word: &str) {
         if let Some(arg) = self.value_of.take() {
             if arg.get_id() == "config_dir" {
@@ -146,7 +146,7 @@ impl Line {
         }
     }
 
-    /// Notes an option, with its value if that stands in the same word.
+    /// Notes an option, and its value if the same word contains it.
     fn note(&mut self, arg: Option<Arg>, value: Option<&str>) {
         let Some(arg) = arg else { return };
         self.given.push(arg.get_id().to_string());
@@ -158,7 +158,7 @@ impl Line {
         }
     }
 
-    /// Returns the option with this long name, or the only one whose name begins so.
+    /// Returns the option with this long name, or the first whose name begins with it.
     fn long(&self, name: &str) -> Option<Arg> {
         let names = |arg: &Arg| {
             arg.get_long_and_visible_aliases()
@@ -235,7 +235,7 @@ impl Line {
         }
     }
 
-    /// Returns the targets of the kind that the options before say.
+    /// Returns the candidates for a target of the kind that the earlier options name.
     fn targets(&self, registry: &Registry) -> Vec<String> {
         const OTHERS: [&str; 7] = [
             "pcre",
@@ -267,7 +267,7 @@ impl Line {
 
     fn config(&self, registry: &Registry) -> Option<MasterConfig> {
         let schemes: Vec<&str> = registry.schemes().collect();
-        // A mistake in the configuration is told by the command itself.
+        // The command itself reports a mistake in the configuration.
         let loaded = MasterConfig::load(&self.config_dir, &schemes).ok()?;
         Some(loaded.config)
     }

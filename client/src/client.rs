@@ -221,14 +221,15 @@ impl Client {
         Ok(Events(self.session.subscribe(filter.topics()?).await?))
     }
 
-    /// Waits until the master has been away for two seconds, and returns how much longer requests, jobs that are followed and runs wait
-    /// for it, until [`ClientError::MasterGone`]. Each absence is returned once. Without one, this waits as long as the client lasts.
+    /// Waits until the master has been away for two seconds, and returns how much longer requests, jobs that are followed and runs
+    /// wait for it before they fail with [`ClientError::MasterGone`]. Each absence is reported once. While the master is present,
+    /// this waits as long as the client exists.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn master_away(&self) -> Duration {
         let context = self.session.context();
-        self.session.absence().told(context.clock).await
+        self.session.absence().next_reported(context.clock).await
     }
 
     /// Returns the context of the client: tasks that it spawns end with the client.

@@ -20,7 +20,7 @@ pub(crate) struct MinionProgress {
     pub(crate) returned: bool,
     /// Whether the minion's absence was reported.
     pub(crate) absent: bool,
-    /// Whether the minion gave no sign of life in time. It is reported as absent when no other is waited for.
+    /// Whether the minion gave no sign of life in time. It is reported as absent when the client waits for no other minion.
     pub(crate) given_up: bool,
     /// Whether the minion's turn in a batch has come since minions were given up last.
     pub(crate) is_new: bool,
@@ -71,7 +71,7 @@ impl MinionProgress {
         self.is_waited_for() && self.state == MinionJobState::Waiting
     }
 
-    /// Whether the minion has been offered the job and waits there for another one's end.
+    /// Whether the minion has been offered the job and runs it only when another job has ended.
     pub(crate) fn is_held_by_others(&self) -> bool {
         self.is_busy && self.state == MinionJobState::Offered
     }
@@ -84,14 +84,13 @@ impl MinionProgress {
         !self.is_open() && !self.returned && !self.absent
     }
 
-    /// Sets the state. A final state stays, except that it may be heard late that the minion began or
-    /// returned.
+    /// Sets the state. A final state stays, unless the minion is reported late to have begun or returned.
     pub(crate) fn set(&mut self, state: MinionJobState) {
         use MinionJobState::{
             Cancelled, Expired, LostTrack, MayHaveRun, Offered, Queued, Returned, ReturnedAndLost,
             Running, Waiting,
         };
-        // What comes before the turn in a batch, or with it, may be heard of late.
+        // States of the time before a minion's turn in a batch may be reported late.
         let is_back = match state {
             Offered => !matches!(self.state, Waiting | Queued),
             Queued | Waiting => self.state != Waiting,

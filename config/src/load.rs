@@ -28,8 +28,8 @@ pub struct Loaded<C> {
     /// Why a daemon must not start: options of Salt that restrict what it does, and have no effect here.
     /// One line each, with its place.
     pub unsupported_restrictions: Vec<String>,
-    /// Every option by its name, without what is secret: as the files have it, or its default; paths with `root_dir`
-    /// before them.
+    /// Every option by its name, with secrets hidden: the value in the files, or the default. Paths have `root_dir` before
+    /// them.
     pub options: Value,
     /// The options in the sections of transports, which only the transports know.
     pub(crate) of_transports: Vec<TransportOption>,

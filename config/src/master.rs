@@ -38,7 +38,7 @@ pub struct MasterConfig {
     pub ipc_transport: Option<String>,
     /// `worker_threads`: threads of the runtime; none for one a core.
     pub worker_threads: Option<usize>,
-    /// `user`: the user that a master goes on as when root starts it; none for the user that starts it.
+    /// `user`: the user that a master switches to when root starts it; `None` for the user that starts it.
     pub user: Option<String>,
     /// `auto_accept`: accept every new key.
     pub auto_accept: bool,

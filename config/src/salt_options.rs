@@ -1,4 +1,4 @@
-//! The names of the options of Salt. What becomes of those that Saline does not have is in `salt_replacements`.
+//! The names of the options of Salt. `salt_replacements` says what to do instead of those that Saline does not have.
 //!
 //! One table for both roles, because Salt has one (`VALID_OPTS`) and checks the files of either
 //! against it. It holds the names of Salt 3008: `VALID_OPTS`, the defaults of master, minion and

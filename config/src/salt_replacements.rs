@@ -1,5 +1,5 @@
-//! What becomes of options of Salt that Saline does not have: they cause one warning and no error, except those that
-//! restrict what a daemon does.
+//! Options of Salt that Saline does not have. Each causes a warning, with what to do instead; one that restricts what a daemon does
+//! causes an error.
 
 use saline_data::Value;
 use saline_data::yaml::{Content, Node};
@@ -72,7 +72,7 @@ pub(crate) fn instead_of(name: &str) -> &'static str {
     }
 }
 
-/// Returns what Saline has in the place of an option without effect, where there is something.
+/// Returns what Saline has instead of an option without effect, if it has something.
 pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
     let instead = match name {
         "keep_jobs" => {

@@ -1,4 +1,4 @@
-//! What is not shown of a configuration, and files with secrets that every user can read.
+//! Hides the secrets of a configuration where it is shown, and finds files with secrets that every user can read.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,10 +6,10 @@ use saline_data::Value;
 
 use crate::files::Setting;
 
-/// Shown instead of a secret value.
+/// The text that is shown instead of a secret value.
 const HIDDEN: &str = "** hidden **";
 
-/// The parts of an operator's own keys that say that their values are secret.
+/// The parts of names by which the value of an operator's own key is secret.
 const SECRET_KEYS: [&str; 4] = ["password", "passwd", "secret", "token"];
 
 /// The mode bit that lets every user read a file.
@@ -20,15 +20,15 @@ const ALL_READ: u32 = 0o004;
 pub enum Secrecy {
     /// The value is shown.
     Public,
-    /// The value is a secret: a password, a token, or an address that contains one. The path of a key is none.
+    /// The value is a secret: a password, a token, or an address that contains one. The path of a key is public.
     Secret,
-    /// The value is a mapping whose keys are the operator's own: the values of keys that speak of passwords, secrets or
-    /// tokens are secret.
+    /// The value is a mapping whose keys are the operator's own: values are secret whose keys contain password, passwd, secret or
+    /// token.
     ByKeys,
 }
 
 impl Secrecy {
-    /// Returns the value without what is secret in it. A value that is not set stays.
+    /// Returns the value with its secrets hidden. A value that is not set stays.
     pub fn shown(self, value: Value) -> Value {
         match self {
             Self::Public => value,
@@ -56,7 +56,7 @@ impl Secrecy {
     }
 }
 
-/// Returns the secrecy of what stands under an operator's own key.
+/// Returns the secrecy of the value of an operator's own key.
 fn of_key(key: &str) -> Secrecy {
     let key = key.to_ascii_lowercase();
     match SECRET_KEYS.iter().any(|part| key.contains(part)) {

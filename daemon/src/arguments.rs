@@ -21,11 +21,11 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// `--pid-file`: over the file's.
     pub pid_file: Option<PathBuf>,
-    /// What is to be done.
+    /// The task that the command line asks for.
     pub task: Task,
 }
 
-/// What a daemon's program is to do.
+/// The tasks of a daemon's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Run the daemon.
@@ -88,7 +88,7 @@ pub fn command_line(program: &'static str, about: &'static str) -> Command {
                 .help_heading(QUESTIONS)
                 .action(ArgAction::SetTrue)
                 .conflicts_with("health")
-                .help("Check the configuration, the keys and the folders, change nothing, and exit: 0 if a daemon can start \
+                .help("Check the configuration, the keys and the folders, and exit: 0 if a daemon can start \
                        with them, 1 with a line that says what is wrong"),
         )
         .arg(

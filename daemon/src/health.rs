@@ -1,7 +1,7 @@
-//! The health of a running daemon: what `--health` prints, and the socket over which the daemon tells it.
+//! The health of a running daemon: what `--health` prints, and the socket over which the daemon reports it.
 //!
 //! The daemon's own loop answers, so an answer shows that the loop is alive. The socket (`health.ipc` in `sock_dir`, 0600)
-//! takes no orders: whoever connects gets one JSON object, and the connection is closed.
+//! takes no orders: the daemon writes one JSON object to each connection, and closes it.
 
 use std::fs::{Permissions, remove_file, set_permissions};
 use std::io::{self, Read, Write};
@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 
-/// How long the daemon may take to tell its health. What it asks its parts takes half of that at most.
+/// How long the daemon may take to report its health.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an asker may take to read the answer, which fits into the buffer of the socket.
+/// How long a client may take to read the answer, which fits into the buffer of the socket.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The largest answer in bytes.
@@ -28,7 +28,7 @@ const MAX_ANSWER: u64 = 256 * 1024;
 /// The exit code when no daemon answers.
 const NOT_RUNNING: u8 = 2;
 
-/// What a daemon says of itself.
+/// The health of a daemon: facts about it, and problems that an operator has to look at.
 #[derive(Debug, Default)]
 pub struct Health {
     facts: Map<String, Value>,
@@ -36,7 +36,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Returns the health of a daemon without problems, with the facts that every daemon tells.
+    /// Returns the health of a daemon without problems, with the facts that every daemon reports.
     pub fn of_this_process() -> Self {
         let mut health = Self::default();
         health.fact("version", env!("CARGO_PKG_VERSION"));
@@ -59,7 +59,7 @@ impl Health {
         &self.problems
     }
 
-    /// Returns the answer to whoever asks.
+    /// Returns the answer to a [`HealthRequest`].
     fn into_json(self) -> Value {
         let mut all = Map::new();
         all.insert("healthy".to_owned(), self.problems.is_empty().into());
@@ -76,9 +76,9 @@ pub(crate) struct HealthSocket {
     path: PathBuf,
 }
 
-/// Somebody who asks for the health of this daemon.
+/// A connection over which a client asks for the health of this daemon.
 #[derive(Debug)]
-pub struct HealthAsker(UnixStream);
+pub struct HealthRequest(UnixStream);
 
 impl HealthSocket {
     /// Listens in `sock_dir`, whose lock this process holds. A file that an earlier daemon left is replaced. Needs a running
@@ -97,13 +97,13 @@ impl HealthSocket {
         Ok(Self { listener, path })
     }
 
-    /// Returns the next one who asks.
+    /// Returns the next request.
     ///
     /// # Cancel safety
-    /// Nobody is lost when the future is dropped.
-    pub(crate) async fn next(&self) -> io::Result<HealthAsker> {
+    /// No request is lost when the future is dropped.
+    pub(crate) async fn next(&self) -> io::Result<HealthRequest> {
         let (stream, _) = self.listener.accept().await?;
-        Ok(HealthAsker(stream))
+        Ok(HealthRequest(stream))
     }
 }
 
@@ -114,14 +114,16 @@ impl Drop for HealthSocket {
     }
 }
 
-impl HealthAsker {
-    /// Answers. An asker that does not read is left after a second.
+impl HealthRequest {
+    /// Answers the request. A client that does not read the answer is disconnected after a second.
     pub async fn answer(mut self, health: Health) {
         let text = health.into_json().to_string();
         let end = Clock.after(WRITE_TIMEOUT);
         let written = Clock.deadline(end, self.0.write_all(text.as_bytes())).await;
         if !matches!(written, Ok(Ok(()))) {
-            tracing::debug!("who asked for the health of this daemon did not read the answer");
+            tracing::debug!(
+                "the client that asked for the health of this daemon did not read the answer"
+            );
         }
     }
 }
@@ -141,11 +143,11 @@ pub fn print_health(program: &str, sock_dir: &Path) -> ExitCode {
         Err(error) => {
             let hint = match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    "; it does not run, or with another sock_dir"
+                    "; the daemon does not run, or has another sock_dir"
                 }
-                io::ErrorKind::PermissionDenied => "; ask as root, or as its user",
+                io::ErrorKind::PermissionDenied => "; ask as root, or as the daemon's user",
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    "; it has hung: look at its log, and restart it"
+                    "; the daemon has hung: look at its log, and restart it"
                 }
                 _ => "",
             };
@@ -194,11 +196,11 @@ mod tests {
             let file = file.clone();
             move || ask(&file).unwrap()
         });
-        let asker = socket.next().await.unwrap();
+        let request = socket.next().await.unwrap();
         let mut health = Health::of_this_process();
         health.fact("jobs_running", 2);
         health.problem("the disk is full");
-        asker.answer(health).await;
+        request.answer(health).await;
         let answer = asking.join().unwrap();
         assert_eq!(answer["healthy"], false);
         assert_eq!(answer["problems"][0], "the disk is full");
@@ -216,8 +218,8 @@ mod tests {
         assert!(ask(&file).is_err() && file.exists());
         let socket = HealthSocket::bind(folder.path()).unwrap();
         let asking = std::thread::spawn(move || ask(&file).unwrap());
-        let asker = socket.next().await.unwrap();
-        asker.answer(Health::default()).await;
+        let request = socket.next().await.unwrap();
+        request.answer(Health::default()).await;
         assert_eq!(asking.join().unwrap()["healthy"], true);
     }
 }

@@ -1,7 +1,7 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
-//! the allocator's settings, the lock that keeps a second instance from running, what the service manager and `--health` are
-//! told, switching to the daemon's user; and two things that every other program uses
-//! too: the report of versions, and the defaults of options that depend on the build or the machine.
+//! the allocator's settings, the lock that keeps a second instance from running, the notifications to the service manager, the
+//! health, and switching to the daemon's user; and two parts that every other program uses too: the report of versions, and the
+//! options as they are shown.
 
 mod arguments;
 mod descriptors;
@@ -23,7 +23,7 @@ mod versions;
 
 pub use arguments::{Arguments, Task, command_line, parse};
 pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
-pub use health::{Health, HealthAsker, print_health};
+pub use health::{Health, HealthRequest, print_health};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use options_to_show::options_to_show;

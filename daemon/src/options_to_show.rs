@@ -1,12 +1,12 @@
-//! Options as they are shown: with the defaults that depend on the build or the machine, and without what transports
-//! declare secret.
+//! Options as they are shown: with the defaults that depend on the build or the machine, and with the secrets of transports
+//! hidden.
 
 use saline_config::Secrecy;
 use saline_data::Value;
 use saline_protocol::transport::{OptionSpec, Registry};
 
-/// Puts the values that are in force in the place of those that are not set: the default transports of `registry`, and one
-/// thread for each core. Hides the values that a transport of `registry` declares secret.
+/// Fills in the values in force of options that are not set: the default transports of `registry`, and one thread for each core.
+/// Hides the values that a transport of `registry` declares secret.
 pub fn options_to_show(options: Value, registry: &Registry) -> Value {
     let Value::Map(entries) = options else {
         return options;
@@ -31,7 +31,7 @@ pub fn options_to_show(options: Value, registry: &Registry) -> Value {
     Value::Map(entries.collect())
 }
 
-/// Returns the section of a transport without what the transport declares secret, and every other option as it is.
+/// Returns the section of a transport with the values hidden that the transport declares secret, and any other option as it is.
 fn without_secrets(name: &str, value: Value, registry: &Registry) -> Value {
     match registry.get(name) {
         Ok(transport) => without_declared(value, transport.options()),

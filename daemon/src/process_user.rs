@@ -5,24 +5,24 @@ use std::io;
 
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
 
-/// Why this process does not go on as another user.
+/// The reason why this process cannot switch to another user.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BecomeError {
     /// This machine has no such user.
     #[error("no such user on this machine")]
     Unknown,
-    /// This process is another user's, and not root's.
-    #[error("only root can; run this as that user, or as root")]
+    /// Neither root nor the named user runs this process.
+    #[error("only root can switch users: run this as that user, or as root")]
     NotRoot,
     /// The system refuses.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Switches to the user of this name, with its groups. The environment stays. Changes nothing when this process has that
-/// user already. Call it while the process has one thread. The process cannot go back: a system that gives the user of a process
-/// new keeps none of root's capabilities.
+/// Switches to the user of this name, with its groups. The environment stays. Changes nothing when that user runs this process
+/// already. Call it while the process has one thread. The process cannot switch back: with another user the kernel takes all of
+/// root's capabilities from it.
 ///
 /// # Errors
 /// See [`BecomeError`].

@@ -1,10 +1,10 @@
-//! What a daemon tells the service manager that started it, by the protocol of `sd_notify`.
+//! The notifications of a daemon to the service manager that started it, by the protocol of `sd_notify`.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The service manager that started this process. Every call does nothing when none wants to be told.
+/// The service manager that started this process. Without one, every call does nothing.
 #[derive(Debug)]
 pub struct ServiceManager {
     watchdog: Option<Duration>,
@@ -18,8 +18,8 @@ impl ServiceManager {
         }
     }
 
-    /// Returns how often the service manager has to be told that the daemon is alive: half of the time after which it ends
-    /// the daemon. None when it does not watch.
+    /// Returns the interval at which the service manager has to be told that the daemon is alive: half of the time after which
+    /// the service manager ends the daemon. Returns `None` when it does not watch.
     pub fn watchdog_interval(&self) -> Option<Duration> {
         self.watchdog.map(|most| most / 2)
     }

@@ -1,25 +1,25 @@
-//! What others ask of a daemon's loop while it runs: whether it is alive, and how it is.
+//! The questions that a daemon's loop answers while it runs: whether the daemon is alive, and how healthy it is.
 
 use std::path::Path;
 
 use saline_protocol::transport::Clock;
 use tokio::time::Interval;
 
-use crate::health::{HealthAsker, HealthSocket};
+use crate::health::{HealthRequest, HealthSocket};
 use crate::service_manager::ServiceManager;
 
 /// A question to a daemon.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Question {
-    /// The service manager wants to be told that the daemon is alive ([`ServiceManager::alive`]). Whoever finds that the daemon
-    /// is not, does not tell.
+    /// The service manager expects to be told that the daemon is alive ([`ServiceManager::alive`]). A daemon that finds itself stuck
+    /// does not answer, and is restarted.
     Alive,
-    /// Somebody asks for the daemon's health.
-    Health(HealthAsker),
+    /// A client asks for the daemon's health.
+    Health(HealthRequest),
 }
 
-/// The service manager, and those who ask for the health of the daemon.
+/// The service manager's watchdog, and the socket for the daemon's health.
 #[derive(Debug)]
 pub struct Supervision {
     /// The service manager.
@@ -29,7 +29,7 @@ pub struct Supervision {
 }
 
 impl Supervision {
-    /// Begins to take questions, over a socket in `sock_dir`, whose lock this process holds. A daemon whose socket cannot be made
+    /// Begins to take questions, also over a socket in `sock_dir`, whose lock this process holds. A daemon whose socket cannot be made
     /// goes on without it. Needs a running runtime.
     pub fn start(sock_dir: &Path) -> Self {
         let manager = ServiceManager::of_this_process();
@@ -68,10 +68,10 @@ impl Supervision {
             };
             loop {
                 match socket.next().await {
-                    Ok(asker) => return asker,
-                    // There are no descriptors left, for example.
+                    Ok(request) => return request,
+                    // For example, no descriptors are left.
                     Err(error) => {
-                        tracing::debug!("who asks for the health is not let in: {error}");
+                        tracing::debug!("a request for the health cannot be accepted: {error}");
                         Clock.pause(std::time::Duration::from_secs(1)).await;
                     }
                 }
@@ -79,7 +79,7 @@ impl Supervision {
         };
         tokio::select! {
             () = alive => Question::Alive,
-            asker = health => Question::Health(asker),
+            request = health => Question::Health(request),
         }
     }
 }

@@ -9,11 +9,11 @@ use saline_protocol::transport::Registry;
 use crate::own_user::become_own_user;
 use crate::server::check_addresses;
 
-/// Checks what a start needs, and creates nothing but folders of `user`. `load` reads the configuration. Returns warnings,
-/// a line each.
+/// Checks the configuration, the keys and the folders that a start needs. `load` reads the configuration. Creates nothing but the
+/// folders that are missing for the option `user`. Returns warnings, a line each.
 ///
 /// # Errors
-/// What would keep a master from starting.
+/// One line about what keeps a master from starting.
 pub(crate) fn check(
     registry: &Registry,
     load: impl Fn() -> Result<Loaded<MasterConfig>, ConfigError>,
@@ -23,7 +23,7 @@ pub(crate) fn check(
     check_addresses(config, registry)?;
     become_own_user(config)?;
     let pki_dir = &config.paths.pki_dir;
-    // A first start makes them.
+    // The first start makes the keys.
     let has_keys = ["identity.key", "identity.pub"]
         .iter()
         .any(|file| pki_dir.join(file).symlink_metadata().is_ok());
@@ -35,7 +35,7 @@ pub(crate) fn check(
     Ok(warnings)
 }
 
-/// Returns what a master has to be told that reads its configuration as root, and cannot read it again as its own user.
+/// Returns a warning for a master that has read its configuration as root, and cannot read it again as its own user.
 pub(crate) fn unreadable_again(again: Result<Loaded<MasterConfig>, ConfigError>) -> Option<String> {
     let error = again.err()?;
     Some(format!(

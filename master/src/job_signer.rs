@@ -6,8 +6,8 @@ use saline_channel::publication::sign_again;
 use saline_channel::{Identity, PublicIdentity};
 use saline_messages::SignedJob;
 
-/// Signs the jobs that a predecessor of the master's identity has signed. Minions take those of the present one alone, so that
-/// a key that was replaced is of no use any more. A stored job that nobody has signed stays as it is, and no minion runs it.
+/// Signs the jobs that a predecessor of the master's identity has signed. Minions accept only jobs that the present identity has
+/// signed, so that a replaced key is useless. A stored job without a valid signature stays as it is, and no minion runs it.
 #[derive(Debug, Clone)]
 pub(crate) struct JobSigner {
     pub(crate) identity: Arc<Identity>,
@@ -15,7 +15,7 @@ pub(crate) struct JobSigner {
 }
 
 impl JobSigner {
-    /// Returns the job with a signature that minions take.
+    /// Returns the job with a signature that minions accept.
     pub(crate) fn sign_again(&self, signed: SignedJob) -> SignedJob {
         match self.predecessors.is_empty() {
             true => signed,

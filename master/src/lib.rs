@@ -22,9 +22,9 @@
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
-//! | `own_user` | has a master that root starts go on as its own user |
+//! | `own_user` | switches a master that root started to its own user |
 //! | `check` | finds out whether a master can start: `--check` |
-//! | `health` | tells how the master is: `--health`, and the service manager's watchdog |
+//! | `health` | checks a running master: `--health`, and the service manager's watchdog |
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 

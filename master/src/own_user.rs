@@ -1,5 +1,5 @@
-//! Has a master that root starts go on as the user of `user`. What root alone may read is read before: the configuration, and
-//! the keys of `ssl` in it.
+//! Switches a master that root started to the user that the option `user` names. Files that only root may read have been read
+//! before: the configuration, and the keys that its option `ssl` names.
 
 use std::fs::{DirBuilder, metadata};
 use std::io;
@@ -14,7 +14,7 @@ use saline_private_files::changeable;
 
 use crate::access_folder;
 
-/// Why the master does not go on as the user of `user`.
+/// The reason why a master cannot run as the user that the option `user` names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnUserError {
@@ -23,7 +23,7 @@ pub enum OwnUserError {
     Become {
         /// The name of the user.
         user: String,
-        /// What refuses.
+        /// The reason.
         source: BecomeError,
     },
     /// Folders belong to somebody else.
@@ -58,8 +58,8 @@ fn list(folders: &[PathBuf]) -> String {
     folders.join(" ")
 }
 
-/// Goes on as the user of `user`, if it is set and this process runs as root. Makes the folders that are missing for that user
-/// before. Call it while the process has one thread.
+/// Switches to the user that the option `user` names, if the option is set and this process runs as root. Before that, makes the
+/// folders that are missing for that user. Call it while the process has one thread.
 ///
 /// # Errors
 /// When there is no such user, this process may not become it, or what the master writes does not belong to that user.
@@ -80,7 +80,7 @@ pub(crate) fn become_own_user(config: &MasterConfig) -> Result<(), OwnUserError>
     check_places(config, &user)
 }
 
-/// The folders that belong to the master alone.
+/// Returns the folders that belong to the master alone.
 fn own_folders(paths: &Paths) -> [&Path; 4] {
     [
         &paths.pki_dir,
@@ -90,14 +90,15 @@ fn own_folders(paths: &Paths) -> [&Path; 4] {
     ]
 }
 
-/// The files of the log and of the audit, and the options that name them.
+/// Returns the files of the log and of the audit, with the options that name them.
 fn logs(config: &MasterConfig) -> Vec<(&'static str, PathBuf)> {
     let mut logs = vec![("audit_file", config.audit_file())];
     logs.extend(config.logging.file.clone().map(|path| ("log_file", path)));
     logs
 }
 
-/// Makes the folders that are missing, for `user` to own. What cannot be made is found by [`check_places`], or when it is used.
+/// Makes the folders that are missing, and gives them to `user`. A folder that cannot be made is found by [`check_places`], or when
+/// it is used.
 fn create_missing(config: &MasterConfig, user: &User) {
     let logs = logs(config);
     let log_folders = logs.iter().filter_map(|(_, file)| file.parent());
@@ -118,7 +119,8 @@ fn create_missing(config: &MasterConfig, user: &User) {
     }
 }
 
-/// Checks that what the master writes is its own. Folders that are missing are none of somebody else.
+/// Checks that the master's folders belong to its user, and that the user can write the log and the audit file. A missing folder
+/// passes.
 ///
 /// # Errors
 /// `Foreign` and `Unwritable`.

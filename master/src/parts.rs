@@ -417,7 +417,7 @@ impl MasterParts {
         }
     }
 
-    /// Returns the part that tells how the master is.
+    /// Returns the part that checks the health of the master.
     pub(crate) fn health_checks(&self) -> HealthChecks {
         HealthChecks {
             context: self.context.clone(),

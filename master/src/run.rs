@@ -182,7 +182,7 @@ async fn serve(
             question = supervision.next() => {
                 match question {
                     Question::Alive if master.is_alive().await => supervision.manager.alive(),
-                    Question::Health(asker) => asker.answer(master.health().await).await,
+                    Question::Health(request) => request.answer(master.health().await).await,
                     _ => {}
                 }
                 continue;

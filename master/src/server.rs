@@ -253,7 +253,7 @@ impl Master {
         }
     }
 
-    /// Whether the master gets on: its tasks have their turns.
+    /// Whether the master is alive: its tasks get their turns.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -261,7 +261,7 @@ impl Master {
         self.state.health_checks().is_alive(ANSWER_TIMEOUT).await
     }
 
-    /// Returns how the master is, for `--health`. Takes nine seconds at most.
+    /// Returns the health of the master, for `--health`. Takes nine seconds at most.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

@@ -23,7 +23,7 @@ pub struct Heartbeat {
     pub waiting: u32,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
-    /// The number of heartbeats that the minion's spool has noted since it was made, each before it was sent. A number below
+    /// The number of heartbeats that the minion's spool has noted since it was made; each is noted before it is sent. A number below
     /// an earlier one is that of a disk, or of a memory, that was put back.
     pub heartbeats_noted: u64,
     /// The minion's acknowledgement of expiries.

@@ -91,7 +91,7 @@ impl Extension {
         }
     }
 
-    /// Finds among extensions the predecessors of a master's identity, as bytes.
+    /// Returns the content of the extension with the predecessors of a master's identity, if it is among these.
     pub fn find_successors(extensions: &[Self]) -> Option<&[u8]> {
         Self::find(extensions, Self::SUCCESSORS)
     }

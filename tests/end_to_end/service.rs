@@ -87,7 +87,7 @@ fn health_tells_who_is_there_and_what_is_wrong() {
     fleet.kill_master();
     let without = master(&fleet, "--health").expect(2);
     assert!(
-        without.stderr.contains("it does not run"),
+        without.stderr.contains("the daemon does not run"),
         "{}",
         without.stderr
     );
@@ -109,7 +109,11 @@ fn a_daemon_that_has_hung_is_told_from_one_that_does_not_run() {
     fleet.master().signal(Signal::STOP);
     let asked = master(&fleet, "--health").expect(2);
     fleet.master().signal(Signal::CONT);
-    assert!(asked.stderr.contains("it has hung"), "{}", asked.stderr);
+    assert!(
+        asked.stderr.contains("the daemon has hung"),
+        "{}",
+        asked.stderr
+    );
     master(&fleet, "--health").expect(0);
 }
 

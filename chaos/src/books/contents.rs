@@ -7,11 +7,11 @@ use crate::plan::{FAILS_WITH, JobAct, Output};
 use crate::publisher::Publication;
 use crate::store::StoredReturn;
 
-/// What a minion returns of a job that its disk did not take.
+/// The text that a minion returns for a job that it could not write to its spool.
 const NOT_SPOOLED: &str = "could not write to its spool";
 
-/// Every return, stored or printed, is what its run printed, to the last byte. That a run was interrupted needs an end
-/// of its minion.
+/// Checks that every return, stored or printed, is what its run printed, to the last byte. A return that says that the run was
+/// interrupted needs an end of the minion's process.
 pub(super) fn are_what_ran(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "contents",
@@ -73,7 +73,7 @@ fn against(
                     || ledger.rolled_back_within(minion, run.at, delivered)
             };
             let excused = match of_minion.as_slice() {
-                // Its process ended after it had noted the job, and before the command began.
+                // The minion's process ended after it had noted the job, and before the command began.
                 [] => {
                     ledger.was_down(minion, publication.began, until)
                         || ledger.was_double(minion, publication.began, until)
@@ -112,7 +112,7 @@ fn against_output(
             output.prints, job.prints
         ));
     }
-    // The line of its end comes after the output, and may be missing when the process was killed there.
+    // A run whose process was killed after the output has no line of its end in the ledger.
     let ran = runs.iter().any(|run| run.instance == output.instance);
     (!ran).then(|| {
         format!(

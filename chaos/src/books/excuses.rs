@@ -1,5 +1,5 @@
-//! What excuses a difference between what was told and what ran. Each excuse holds for a time: from a fault on, until what it
-//! kept back has surely arrived.
+//! Excuses for a difference between what Saline reported and what ran. Each excuse holds for a limited time: from a fault until
+//! everything that the fault delayed must have arrived.
 
 use std::time::Duration;
 
@@ -8,27 +8,28 @@ use crate::evidence::LedgerRun;
 use crate::publisher::Publication;
 use crate::timeline::{Loss, Who};
 
-/// How long a return takes at most on its way when nothing keeps it, on a busy machine, beside the return of its minion.
+/// The longest delivery of a return on a busy machine, once its minion is back.
 const DELIVERY: Duration = Duration::from_secs(10);
 
 /// How long before a fault a run must have ended for its return to be on the minion's disk.
 const SPOOLING: Duration = Duration::from_millis(200);
 
-/// The same before a loss of power, when the spool is synced. Hundreds of returns at once wait for the sync before theirs.
+/// How long before a loss of power a run must have ended for its return to be synced, with `spool_sync: always`. Hundreds of
+/// returns may wait for earlier syncs.
 const SYNCING: Duration = Duration::from_secs(2);
 
-/// How long after its time a job may end on a busy machine.
-const LATE: Duration = Duration::from_secs(30);
+/// How much longer than planned a job may run on a busy machine.
+const JOB_DELAY: Duration = Duration::from_secs(30);
 
-/// The heartbeats after which nobody waits for another machine with the same key any more.
+/// The number of heartbeats after which the master no longer waits for another machine with the same key.
 const DISPUTED: u32 = 60;
 
 /// How long a minion takes at most to note that a job has begun.
 const NOTING: Duration = Duration::from_secs(1);
 
 impl Ledger<'_> {
-    /// Returns when what a minion has to say at `at` has surely reached the master: after a time in which nothing was done
-    /// to either of them.
+    /// Returns the time by which everything that a minion has to report at `at` must have reached the master: the end of the first
+    /// period, long enough, in which neither of them was disturbed.
     pub(super) fn delivered_by(&self, minion: &str, at: Duration) -> Duration {
         let who: Vec<Who> = minion_number(minion).map(Who::Minion).into_iter().collect();
         let who = [who, vec![Who::Master]].concat();
@@ -37,16 +38,16 @@ impl Ledger<'_> {
         history.calm_after(&who, at, calm).unwrap_or(Duration::MAX)
     }
 
-    /// Returns when the return of a run has surely reached the master.
+    /// Returns the time by which the return of a run must have reached the master.
     pub(super) fn return_delivered_by(&self, run: &LedgerRun) -> Duration {
         self.delivered_by(run.minion(), run.ended.unwrap_or(self.longest_end(run)))
     }
 
-    /// Returns when a run must have ended, whatever keeps it.
+    /// Returns the time by which a run must have ended, whatever delays it.
     fn longest_end(&self, run: &LedgerRun) -> Duration {
         let publication = self.publications.get(&run.token);
         let takes = publication.map_or(Duration::ZERO, |published| published.job.takes);
-        run.at + takes + LATE
+        run.at + takes + JOB_DELAY
     }
 
     /// Whether the minion's process ended while it had this run, or too soon after it to have noted its return.
@@ -125,8 +126,7 @@ impl Ledger<'_> {
         })
     }
 
-    /// Whether the minion's key was deleted before `to`, and the minion was perhaps not let in again at `from`. A master that
-    /// was away hears of it when it is back.
+    /// Whether the minion's key was deleted before `to`, and the minion was perhaps not accepted again at `from`.
     pub(super) fn key_was_deleted(&self, minion: &str, from: Duration, to: Duration) -> bool {
         self.losses_of(minion).any(|loss| match loss {
             Loss::KeyDeleted { at, .. } => *at <= to && self.delivered_by(minion, *at) >= from,
@@ -134,8 +134,7 @@ impl Ledger<'_> {
         })
     }
 
-    /// Whether what happened in this time may be missing from the store, because that was replaced with an
-    /// older copy.
+    /// Whether events of this period may be missing from the store, because the store was replaced with an older copy.
     pub(super) fn lost_within(&self, from: Duration, to: Duration) -> bool {
         let losses = &self.evidence.history.losses;
         losses.iter().any(|loss| match loss {
@@ -147,7 +146,7 @@ impl Ledger<'_> {
         })
     }
 
-    /// Returns until when a minion may have been handed a job, and says so.
+    /// Returns the time by which the master must know whether the minion was handed the job.
     pub(super) fn handed_over_until(&self, publication: &Publication, minion: &str) -> Duration {
         let expires = publication.began + publication.job.offered_for();
         self.delivered_by(minion, expires)

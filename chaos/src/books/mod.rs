@@ -1,10 +1,10 @@
 //! The books: what must hold after everything, and what does not.
 
 mod acknowledged;
+mod attached;
 mod batches;
 mod contents;
 mod excuses;
-mod named;
 mod presence;
 mod resources;
 mod runs;
@@ -26,7 +26,7 @@ pub(crate) struct Book {
     /// How many cases were checked.
     pub(crate) checked: usize,
     pub(crate) findings: Vec<Finding>,
-    /// Cases in which it was not kept, and that the documentation names as possible.
+    /// Breaches of the promise that the documentation names as possible.
     pub(crate) counted: Vec<Finding>,
 }
 
@@ -84,8 +84,8 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         runs::in_time(&ledger),
         batches::no_more_at_once(&ledger),
         acknowledged::what_was_told(&ledger),
-        named::everyone_is_named(&ledger),
-        named::ends_with_the_last_answer(&ledger),
+        attached::everyone_is_named(&ledger),
+        attached::ends_with_the_last_answer(&ledger),
         acknowledged::seen_as_stored(&ledger),
         presence::is_true(evidence),
         resources::are_flat(evidence),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Book, Ledger, minion_number, named, seconds};
+use super::{Book, Ledger, attached, minion_number, seconds};
 use crate::evidence::Evidence;
 use crate::states::State;
 use crate::timeline::{Loss, Who};
@@ -117,7 +117,7 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
         };
         for (minion, state) in &job.states {
             let ran = ledger.runs_of(*token, minion).next().is_some();
-            // What only the clock ends, and an operator is told, is a matter of time.
+            // Open and expired states need no cause but time.
             if ran || state.is_open() || matches!(state, State::Returned | State::Expired) {
                 continue;
             }
@@ -127,7 +127,7 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
             book.checked += 1;
             let until = ledger.handed_over_until(publication, minion);
             let word = state.to_string();
-            if let Some(why) = named::against_word(ledger, publication, minion, &word, until) {
+            if let Some(why) = attached::against_word(ledger, publication, minion, &word, until) {
                 let evidence = format!(
                     "published at {}, and its state is {state}: {why}",
                     seconds(publication.began)

@@ -1,4 +1,4 @@
-//! Doctored returns, words and times are found, and what excuses them excuses them for a time.
+//! Tests that the books find doctored returns, words and times, and that excuses hold for a limited time.
 
 use super::tests::*;
 use super::*;

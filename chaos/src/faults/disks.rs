@@ -1,4 +1,5 @@
-//! Disks: full ones, and one of a minion that is put back to an earlier copy.
+//! Faults of disks: a full disk, a loss of power after a change of `spool_sync`, and a minion's disk that is replaced with an
+//! earlier copy.
 
 use std::time::Duration;
 
@@ -62,8 +63,8 @@ impl Injector<'_> {
         disk.relieve().map_err(ChaosError::at(self.fleet.root()))
     }
 
-    /// Changes the option in the minion's configuration. The process that runs does not read it any more, and its
-    /// machine loses its power later.
+    /// Changes `spool_sync` in the minion's configuration, and has its machine lose its power later. The running process does not
+    /// read the changed option.
     pub(super) async fn change_spool_sync(self, minion: usize, later: Duration) -> Result<()> {
         let Some(seat) = self.fleet.seat(minion) else {
             return Ok(());
@@ -77,7 +78,7 @@ impl Injector<'_> {
             .await
     }
 
-    /// Copies the disk of a minion as it is at one moment, and puts the copy in its place later.
+    /// Copies the disk of a minion at one moment, and replaces the disk with the copy later.
     pub(super) async fn roll_back_minion(
         self,
         minion: usize,
@@ -111,7 +112,7 @@ impl Injector<'_> {
         kill_instance(root, &id);
         let to = timeline.now();
         put_disk_back(root, &id, &copy)?;
-        // What it says is of the files that are gone.
+        // The journal of synced bytes describes the files that the copy has replaced.
         let journal = journal(root, &id);
         std::fs::write(&journal, []).map_err(ChaosError::at(&journal))?;
         if boots {

@@ -1,4 +1,4 @@
-//! What an operator does to the keys of minions.
+//! Faults of keys: an operator deletes or replaces the key of a minion.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::plan::Fault;
 use crate::timeline::{Condition, Loss, Who};
 
 impl Injector<'_> {
-    /// Deletes the key of a minion, which asks to be let in again, and is.
+    /// Deletes the key of a minion, which asks to be accepted again, and is.
     pub(super) async fn delete_key(self, minion: usize, lasts: Duration) -> Result<()> {
         let Some(seat) = self.fleet.seat(minion) else {
             return Ok(());

@@ -43,7 +43,7 @@ pub(crate) struct Daemon {
 /// How long a daemon may take to stop.
 const STOP: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether it has.
+/// How often a stopping daemon is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a process uses.

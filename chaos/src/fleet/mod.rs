@@ -44,7 +44,7 @@ const MINION_DISK: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct MinionSeat {
     pub(crate) daemon: Mutex<Daemon>,
-    /// One for each port of the master: of zeromq the second one carries publications.
+    /// One link for each port of the master; with zeromq the second one carries publications.
     pub(crate) links: Vec<Link>,
     /// The small disk of the minion, or why there is none.
     pub(crate) disk: Result<SmallDisk, String>,

@@ -7,19 +7,20 @@ use super::{JOB_TTL, JobAct, JobPlan, PublishMode, Token};
 use crate::random::Random;
 use crate::sabotage::Sabotage;
 
-/// How long a job of a batch takes at most.
+/// The longest duration of a job of a batch.
 const LONGEST_IN_BATCH: Duration = Duration::from_millis(800);
 
 /// How long a job with `--ttl` is offered.
 const OFFERED_LONG: Duration = Duration::from_secs(20);
 
-/// How long a job takes at least that is killed.
+/// The shortest duration of a job that is killed.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Draws the jobs. What operators do about them is drawn apart, so that more of it does not mean other jobs.
+/// Draws the jobs. Batches and the acts of operators have generators of their own, so that a change to them does not change the
+/// other jobs.
 pub(super) fn jobs(
     spec: &PlanSpec,
     random: &mut Random,
@@ -43,7 +44,7 @@ pub(super) fn jobs(
             false => None,
         };
         if batch.is_some() {
-            // One after the other, they take long enough.
+            // The minions run it one after the other, which takes long enough.
             takes = takes.min(LONGEST_IN_BATCH);
         }
         let prints = prints(targets.len() == 1, random);
@@ -69,7 +70,7 @@ fn draw_acts(job: &mut JobPlan, spec: &PlanSpec, random: &mut Random) {
     let minion = random.index(spec.minions) + 1;
     let fails = random.percent(if job.batch.is_some() { 30 } else { 5 });
     job.fails_on = fails.then_some(minion);
-    // It has expired when everything has settled.
+    // Such an offer must have expired when the run has settled.
     if random.percent(8) && job.at + OFFERED_LONG < spec.length + JOB_TTL {
         job.ttl = Some(OFFERED_LONG);
     }
@@ -79,7 +80,7 @@ fn draw_acts(job: &mut JobPlan, spec: &PlanSpec, random: &mut Random) {
         9..=16 => Some(JobAct::Kill),
         _ => None,
     };
-    // Who waits does not know the jid that the others need.
+    // Both acts need the jid, which only `--async` prints at once.
     job.act = act
         .filter(|_| job.mode == PublishMode::Async)
         .map(|act| (act, after));

@@ -1,10 +1,10 @@
-//! What a job's shell notes in the ledger and prints, and how what it printed is recognised.
+//! The shell command of a job, its lines in the ledger and its output, and the check that an output is whole.
 
 use std::time::Duration;
 
 use super::Token;
 
-/// The variable with the file to which a job's shell appends that it runs, and that it has ended.
+/// The variable that names the ledger: the file to which a job's shell appends a line when it begins, and another when it ends.
 pub(crate) const LEDGER: &str = "SALINE_CHAOS_LEDGER";
 
 /// The variable with the name of the process that runs a job.
@@ -17,12 +17,12 @@ pub(crate) const ENDED: &str = "ended";
 /// The exit code of a job that is to fail.
 pub(crate) const FAILS_WITH: i64 = 3;
 
-/// What stands behind everything that a job prints, so that a missing end shows.
+/// The end of every output, so that a cut output is recognised.
 const END: &str = ".";
 
-/// Returns the shell command of a job. It appends a line to the ledger, in a single write, waits, prints, and appends
-/// another line. What it prints is a line with its token and the process that runs it, `prints` bytes of the same line again and
-/// again, and the end. On the minion `fails_on` it fails then.
+/// Returns the shell command of a job. The command appends a line to the ledger, in a single write, waits, prints, and appends
+/// another line. Its output is a line with its token and the process that runs it, `prints` bytes of the same line repeated, and
+/// the end. On the minion `fails_on` the command then fails.
 pub(crate) fn command(
     token: Token,
     takes: Duration,
@@ -50,7 +50,7 @@ pub(crate) fn command(
     text
 }
 
-/// What a job printed, whole: all of it can be told from its first line and its length.
+/// The whole output of a job, which its first line and its length determine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) token: Token,
@@ -61,7 +61,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Reads what a job printed. None when a byte of it is another one, or is missing.
+    /// Parses the output of a job. Returns `None` when a byte of it differs or is missing.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (line, rest) = text.split_at(text.find('\n')? + 1);
         let (token, instance) = line.trim_end().split_once(' ')?;

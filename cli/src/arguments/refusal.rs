@@ -69,7 +69,7 @@ impl Refused {
         }
     }
 
-    /// Adds a line to what is said of an option.
+    /// Adds a line to the error about an option.
     #[must_use]
     pub(crate) fn with_hint(mut self, hint: &str) -> Self {
         self.err.push_str(hint);

@@ -249,14 +249,14 @@ impl SalineArguments {
     }
 }
 
-/// Returns what is said of an option that was probably meant as a part of a command.
+/// Returns the hint about an option that was probably meant as a part of a command.
 fn in_quotes(option: &str) -> String {
     format!(
         "{option} after a command is an option of saline: put the whole command in quotes, as in cmd.run 'ls -la /'"
     )
 }
 
-/// Returns the first option that stands after a command of `cmd.*`, which may be a part of it that lacks quotation marks.
+/// Returns the first option after a command of `cmd.*`, which may be a part of that command without quotation marks.
 fn unquoted_option(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().filter_map(|word| word.to_str());
     words.find(|word| word.starts_with("cmd."))?;

@@ -34,7 +34,7 @@ fn cancelled_alone(running: &[&str]) -> String {
     format!("The job was cancelled where it had not begun; it was not stopped on {on}.")
 }
 
-/// Returns what is said of a job of which the master tells no more: that it was published, and who has not returned.
+/// Returns the note about a job whose master is gone: that it was published, and which minions have not returned.
 fn published_all_the_same(look_up: &LookUp, unanswered: &[String]) -> String {
     let jid = &look_up.jid;
     let missing = match unanswered {
@@ -248,7 +248,7 @@ impl PublishedJob<'_> {
         }
     }
 
-    /// Prints what has come so far, and what goes on without this command, which cannot ask the master any more.
+    /// Prints the returns so far, and a note about the job, which goes on without this command.
     fn given_up(self, screen: &mut Screen<'_>) -> io::Result<u8> {
         let (unanswered, _) = self.unanswered();
         let unanswered: Vec<String> = unanswered.into_iter().map(str::to_owned).collect();
@@ -256,7 +256,7 @@ impl PublishedJob<'_> {
             .report
             .interrupt(screen, self.run.expires(), &self.look_up);
         screen.note(published_all_the_same(&self.look_up, &unanswered));
-        // Not the code of a job that was not published.
+        // The exit code differs from that of a job that was not published.
         printed.map(|()| exit::FAILED)
     }
 

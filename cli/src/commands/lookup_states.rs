@@ -12,7 +12,7 @@ use crate::screen::Screen;
 /// The function whose return says nothing about minions that have not returned.
 const LOOKUP_JID: &str = "jobs.lookup_jid";
 
-/// The state of a minion in a job, and what the master hears of the minion.
+/// The state of a minion in a job, and the contact of the master with the minion.
 type State = (MinionId, MinionJobState, Contact);
 
 /// The states of the minions of a job that is looked up.

@@ -6,7 +6,7 @@ use saline_client::Client;
 
 use crate::screen::Screen;
 
-/// Waits for what the master is asked, and says meanwhile that the master is away when it is.
+/// Waits for `asking`, a request to the master. If the master is away meanwhile, prints that it is.
 ///
 /// # Cancel safety
 /// That of `asking`.
@@ -20,13 +20,13 @@ pub(crate) async fn until_answered<T>(
         tokio::select! {
             biased;
             answer = &mut asking => return answer,
-            within = client.master_away() => tell(screen, within),
+            within = client.master_away() => print_absence(screen, within),
         }
     }
 }
 
-/// Says that the master is away, and how long it is still waited for.
-fn tell(screen: &mut Screen<'_>, within: Duration) {
+/// Prints that the master is away, and how much longer the command waits for it.
+fn print_absence(screen: &mut Screen<'_>, within: Duration) {
     screen.note(format!(
         "The master is away: waiting up to {} s for it. Minions go on with what they run.",
         within.as_secs_f64().ceil()
@@ -39,9 +39,9 @@ mod tests {
     use crate::screen::Printed;
 
     #[test]
-    fn the_time_that_is_left_is_told_in_whole_seconds() {
+    fn the_time_that_is_left_is_printed_in_whole_seconds() {
         let mut printed = Printed::default();
-        tell(&mut printed.screen(&[]), Duration::from_millis(27_990));
+        print_absence(&mut printed.screen(&[]), Duration::from_millis(27_990));
         insta::assert_snapshot!(printed.shown(), @"
         --- stdout
         --- stderr

@@ -153,7 +153,7 @@ fn print(
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
-        // Whoever looks at a terminal wonders whether anything was asked.
+        // At a terminal an empty output looks as if nothing had been asked.
         _ if is_empty && !knows_nothing && screen.terminal => screen.note("none"),
         _ => {}
     }

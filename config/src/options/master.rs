@@ -94,8 +94,8 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         secrecy: Secrecy::Public,
         unit: "the name of a user",
         default: "",
-        help: "The user that the master goes on as when root starts it, without any right of root's. What only root may read \
-               is read before: the configuration, and the keys of `ssl`. `pki_dir`, `cachedir`, `state_dir` and `sock_dir` must \
+        help: "The user that the master switches to when root starts it; it keeps no right of root's. Files that only root may \
+               read are read before: the configuration, and the keys of `ssl`. `pki_dir`, `cachedir`, `state_dir` and `sock_dir` must \
                belong to that user. Not set: the user that starts it.",
         read: |config, given| {
             config.user = given
@@ -278,7 +278,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         secrecy: Secrecy::Public,
         unit: "a number of bytes a second (0 means unlimited)",
         default: "8388608",
-        help: "The same for the data of events.",
+        help: "How many bytes of data the events of one minion may have in a second; ten seconds of it may come at once.",
         read: |config, given| {
             let rate: u64 = given.bytes(
                 0..=i64::MAX,

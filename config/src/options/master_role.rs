@@ -1,4 +1,4 @@
-//! How the configuration of a master is loaded, and which of its options a running master takes over.
+//! The master's role of a configuration: how its file is loaded, and which options a running master takes over.
 
 use std::path::Path;
 

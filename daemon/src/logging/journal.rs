@@ -1,7 +1,7 @@
 //! The journal of systemd as the reader of the standard error output.
 //!
-//! The lines go to it through the queue of the log, as everywhere, so that a slow journal holds up nobody who logs; a prefix
-//! of each line tells the journal its priority (sd-daemon(3)).
+//! The lines go to the journal through the queue of the log, so that a slow journal blocks no thread that logs. A prefix of each
+//! line tells the journal its priority (sd-daemon(3)).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,8 +11,8 @@ use tracing::Level;
 /// The variable that names the device and the inode of the stream to the journal.
 const STREAM: &str = "JOURNAL_STREAM";
 
-/// Whether the standard error output goes to the journal. A program that was started by a service, and writes elsewhere, inherits
-/// the variable too, so the stream is compared.
+/// Whether the standard error output goes to the journal. A program that a service has started inherits the variable even if it
+/// writes elsewhere, so the stream is compared.
 pub(super) fn takes_standard_error() -> bool {
     std::env::var(STREAM).is_ok_and(|named| is_stream(&named, io::stderr()))
 }

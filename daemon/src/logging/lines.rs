@@ -49,7 +49,7 @@ impl Shape {
         }
     }
 
-    /// Returns what stands before each line of this level.
+    /// Returns the prefix of each line of this level.
     fn prefix(&self, level: &Level) -> &'static str {
         match self.reader {
             Reader::Journal => journal::priority(level),

@@ -15,8 +15,8 @@ use super::{JobStore, StoreError, lock};
 /// with the next flush.
 const RECORDS_WRITTEN: MasterTime = 60_000;
 
-/// How long states are gathered that minions report again after a crash, in milliseconds: that they run a job, and that they
-/// do not any more. Pages are written whole, so that what is gathered costs less.
+/// How long states that minions report again after a crash are gathered, in milliseconds: that a minion runs a job, or no longer
+/// does. SQLite writes whole pages, so that gathered states cost less.
 const GATHERED: MasterTime = 15_000;
 
 /// The number of states that are written in one call.
@@ -164,7 +164,7 @@ impl JobStore {
         Ok(is_last)
     }
 
-    /// Removes what is on the disk for jobs and returns that need it no more.
+    /// Removes the rows of states that jobs and returns no longer need.
     async fn remove_unneeded(&self) -> Result<(), StoreError> {
         self.remove_unneeded_parts().await?;
         self.remove_unneeded_secrets().await

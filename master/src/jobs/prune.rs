@@ -1,5 +1,5 @@
-//! Removes old jobs: whole partitions, so that no return ever waits for it, and a full disk can be
-//! pruned. A partition in which some jobs are under way is reduced to them instead.
+//! Removes old jobs: whole partitions, so that no return waits for it, and a full disk can be pruned. A partition in which
+//! some jobs are under way is reduced to them instead; that needs room on the disk, and returns wait while the rows are copied.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ const GROWN: u64 = 1024 * 1024;
 pub struct Pruned {
     /// The jobs before this jid are gone.
     pub before: Jid,
-    /// Whether they went before their time, since the store had reached its size.
+    /// Whether the jobs were removed before their time, since the store had reached its size.
     pub early: bool,
-    /// Whether some of those that are gone were under way.
+    /// Whether some of the removed jobs were under way.
     pub under_way: bool,
-    /// The number of the jobs before it that are not gone, since they are under way. Large returns of them are.
+    /// The number of older jobs that stay, since they are under way. Their large returns are removed.
     pub kept: usize,
 }
 
@@ -169,7 +169,7 @@ impl JobStore {
         };
         let (open, transfers) = (Arc::clone(&self.open), Arc::clone(&self.transfers));
         let reduce = move |connections: &mut Connections| {
-            // What is decided here stands: the thread that changes the disk is this one.
+            // The choice stays right while the rows are copied, since only this thread changes the disk.
             let kept = lock(&open).alive(range.clone(), now, before);
             reduction::reduce(connections, start, &kept, from)?;
             lock(&open).forget(range, &kept);

@@ -81,7 +81,7 @@ impl JobStore {
         Ok(verdicts)
     }
 
-    /// Whether another copy of the minion may run the job that this one does not know, or says it was interrupted in.
+    /// Whether another copy of the minion may run a job that this copy does not know, or reports as interrupted.
     pub fn is_disputed(&self, minion: &MinionId, jid: &Jid) -> bool {
         let created = jid::to_micros(jid).and_then(|job| u64::try_from(job / 1_000).ok());
         let created = created.unwrap_or(0);

@@ -84,7 +84,8 @@ impl KeyStore {
         applied
     }
 
-    /// Returns the identity that the master's next start takes over. One that cannot be read keeps nobody from the keys.
+    /// Returns the identity that the master's next start takes over, if there is one. A file that cannot be read is logged, and
+    /// does not fail the request.
     fn next_master(&self) -> Option<[u8; 32]> {
         match MasterIdentity::next(&self.pki_dir) {
             Ok(next) => next.map(|next| next.0),

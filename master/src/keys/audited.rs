@@ -15,7 +15,7 @@ pub(crate) fn named_minions(request: &KeyRequest) -> Vec<MinionId> {
     }
 }
 
-/// Returns what the line of a request says beside its action.
+/// Returns the subject in the audit line of a request.
 pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Details<'m> {
     let KeyRequest::Act {
         request_id, action, ..

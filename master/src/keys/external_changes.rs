@@ -3,10 +3,10 @@
 //! The files are looked at without the lock of those who change keys, since each look may take long on a network
 //! file system; only what seems to be changed is looked at again under it.
 //!
-//! Keys are looked at every second, since operators move key files by hand. What is moved, removed or put in the place of
-//! a file changes the folder: while neither folder changes, the files themselves, which cost a system call each, are
-//! looked at less often, for those that are overwritten. A file without a key is not known yet, since it may be half
-//! written, and is looked at again.
+//! The master looks for changes every second, since operators move key files by hand. A file that is moved, removed or replaced
+//! changes its folder: while neither folder changes, the master looks at the files themselves, which cost a system call each, less
+//! often, to find those that were overwritten. A file without a key may be half written: it does not count yet, and is read
+//! again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use saline_protocol::transport::Instant;
 use super::KeyStore;
 use super::folder::{AT_REST, FileStamp, Found};
 
-/// How often files are looked at while their folders do not change.
+/// How often the files are read while their folders do not change.
 const OVERWRITTEN: Duration = Duration::from_secs(10);
 
 /// The accepted keys as they were seen last.
@@ -35,7 +35,7 @@ pub(super) struct SeenKeys {
     settled: Option<Settled>,
 }
 
-/// A look after which nothing had to be looked at again.
+/// A reading of all files after which none had to be read again.
 #[derive(Debug, Clone, Copy)]
 struct Settled {
     folders: FolderTimes,
@@ -92,7 +92,7 @@ pub(super) struct KeyScan {
 }
 
 impl SeenKeys {
-    /// Whether the files need not be looked at, if these are the times of the folders.
+    /// Whether the files need not be read, if these are the times of the folders.
     fn is_settled(&self, folders: Option<FolderTimes>, now: Instant) -> bool {
         self.settled.is_some_and(|settled| {
             folders == Some(settled.folders) && now.duration_since(settled.looked) < OVERWRITTEN

@@ -63,7 +63,7 @@ pub enum CallError {
         /// The minion.
         id: MinionId,
     },
-    /// The master has met a Noise key of the minion that was made after the one here.
+    /// The master has met a newer Noise key of the minion.
     #[error(
         "the master at {endpoint} refuses minion {id}: it has met a newer noise.key of it; if the disk here was put back, remove \
          noise.key from pki_dir and restart saline-minion, which makes another one"

@@ -65,7 +65,7 @@ impl CallerSession {
             role: Role::Caller,
             id: id.to_string(),
             identity: Arc::new(Identity::load(&config.paths.pki_dir)?),
-            // The minion's, so that the master refuses it here too once it was replaced.
+            // This is the minion's own key, so that the master refuses it here too once it was replaced.
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
             versions: ProtocolVersions::OURS,
         };

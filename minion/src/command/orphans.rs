@@ -127,7 +127,7 @@ fn mark(pid: u32) -> Option<String> {
     Some(format!("{} {began}", boot.trim()))
 }
 
-/// Returns what the kernel says of a process from its state on: the 20th field is the time of its start.
+/// Returns the fields of a process in `/proc` from its state on; the 20th of them is the time of its start.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses before these may hold any bytes.

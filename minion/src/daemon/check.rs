@@ -12,10 +12,10 @@ use super::StartError;
 use crate::grains::host_name;
 use crate::link::settings::ConnectionSettings;
 
-/// Checks what a start needs, and what every command does. Changes nothing.
+/// Checks the configuration and the keys that a start needs, and the program that starts every command. Changes nothing.
 ///
 /// # Errors
-/// What would keep a minion from starting, or from running commands.
+/// One line about what keeps a minion from starting, or from running commands.
 pub(super) fn check(
     config: &MinionConfig,
     registry: &Registry,
@@ -26,7 +26,7 @@ pub(super) fn check(
         MinionId::parse(&host_name()).map_err(StartError::Id)?;
     }
     let pki_dir = &config.paths.pki_dir;
-    // A first start makes them.
+    // The first start makes the keys.
     let has_keys = ["identity.key", "identity.pub"]
         .iter()
         .any(|file| pki_dir.join(file).symlink_metadata().is_ok());

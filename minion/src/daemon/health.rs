@@ -1,11 +1,11 @@
-//! How the minion is, for `--health`.
+//! The health of the minion, which `--health` prints.
 
 use saline_daemon::Health;
 
 use super::Minion;
 
 impl Minion {
-    /// Returns how the minion is. It is well while it has a session whose connection is up.
+    /// Returns the health of the minion. A minion is healthy while it has a session whose connection is up.
     pub fn health(&self) -> Health {
         let mut health = Health::of_this_process();
         let connection = self.connection_state();

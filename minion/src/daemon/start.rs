@@ -179,7 +179,7 @@ async fn daemon(
             // Everything of the minion but its functions runs on this thread, so getting here shows that it is alive.
             question = supervision.next() => match question {
                 Question::Alive => supervision.manager.alive(),
-                Question::Health(asker) => asker.answer(minion.health()).await,
+                Question::Health(request) => request.answer(minion.health()).await,
                 _ => {}
             },
             signal = signals.next() => match signal {

@@ -33,7 +33,7 @@ impl PinnedMaster {
             return Ok(MasterTrust::FirstUse { finger });
         };
         Ok(match finger {
-            // The master may have been given another identity since, and its operator has configured that one already.
+            // The master's identity may have been rotated since, and the operator may have configured the new one already.
             Some(finger)
                 if !known.identity.has_fingerprint(&finger) && !known.had_fingerprint(&finger) =>
             {

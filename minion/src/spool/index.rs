@@ -11,7 +11,7 @@ const MAX_REMEMBERED: usize = 10_000;
 /// How long a job is remembered after its expiry, in milliseconds, since clocks may differ.
 const MARGIN: MasterTime = 600_000;
 
-/// The longest time for which a job may come again, in milliseconds, but where a master keeps jobs for longer.
+/// The longest time after which a job may be delivered again, in milliseconds, unless a master keeps jobs longer.
 pub const LONGEST_EXPIRY: MasterTime = 30 * 24 * 3600 * 1000;
 
 /// The bytes of returns that are cached in memory, so that small returns are sent without reading
@@ -55,7 +55,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether nothing is to be done about the job any more.
+    /// Whether the spool has nothing more to do about the job.
     fn is_over(&self) -> bool {
         matches!(self.state, SpooledJob::Done(_) | SpooledJob::Barred)
     }

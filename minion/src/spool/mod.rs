@@ -37,7 +37,7 @@ pub use starts::Start;
 /// The return of an interrupted run, after a restart as after a stop.
 pub(crate) const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
-/// The return of a run of which a loss of power left the beginning: its return may have been lost with the power.
+/// The return for a run whose beginning survived a loss of power: the job may have ended, and its return been lost.
 const INTERRUPTED_OR_LOST: &str = "The minion stopped while it ran this job, or the job ended and the return was lost: the \
      machine lost power, or the spool was damaged, emptied or put back";
 

@@ -20,7 +20,7 @@ pub(super) const PORTION: usize = 250;
 pub(super) enum Answer {
     /// The change is to be made.
     Yes,
-    /// Everything is to be left as it is.
+    /// Nothing is to be changed.
     No,
     /// Nobody is there to answer.
     Nobody,
@@ -137,7 +137,7 @@ impl KeyCommand<'_> {
         self.confirm(screen, action != KeyAction::Delete).await
     }
 
-    /// Asks for confirmation, unless `-y` was given. `default` is what no answer means.
+    /// Asks for confirmation, unless `-y` was given. `default` is the meaning of an empty answer.
     pub(super) async fn confirm(
         &self,
         screen: &mut Screen<'_>,

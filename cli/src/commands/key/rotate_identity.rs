@@ -1,4 +1,4 @@
-//! `--rotate-identity`: the key that identifies the master from its next start on.
+//! `--rotate-identity`: orders the key that identifies the master from its next start on.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::output::keys::{Heading, Line};
 use crate::screen::Screen;
 
 impl KeyCommand<'_> {
-    /// Has the next identity of the master made, once the operator has confirmed it. Returns the exit code.
+    /// Orders the next identity of the master, once the operator has confirmed it. Returns the exit code.
     pub(super) async fn rotate_identity(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
         let reply = match self.store.ask(screen, KeyRequest::List).await {
             Ok(reply) => reply,
@@ -36,7 +36,7 @@ impl KeyCommand<'_> {
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
                 let why =
-                    "nobody confirmed, so no identity was made: answer at a terminal, or give -y";
+                    "not confirmed, so no identity was made: run this at a terminal, or add -y";
                 return Ok(complain(screen, why));
             }
         }

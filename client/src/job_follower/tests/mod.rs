@@ -195,9 +195,9 @@ impl Table {
         self.lock().bus.as_ref().unwrap().push(delivery);
     }
 
-    /// Returns how much longer the master is waited for, if it is told now that it is away.
+    /// Returns how much longer the client waits for the master, if its absence is reported now.
     async fn away(&self) -> Option<Duration> {
-        let told = self.absence.told(Clock);
+        let told = self.absence.next_reported(Clock);
         Clock.deadline(Clock.now(), told).await.ok()
     }
 

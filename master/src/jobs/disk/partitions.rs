@@ -1,7 +1,7 @@
 //! The files of the store. Each is a partition: it holds the jobs from its first jid up to that of the
 //! next one, with their returns, and its name is that jid. So old jobs go by deleting a file, which
-//! costs the same whatever is in it and needs no space on the disk. A partition of which some jobs are under way when it
-//! is to go is *reduced* to them: a smaller file takes its place, whose name has the number of the reduction too.
+//! costs the same whatever is in it and needs no space on the disk. A partition that is to be removed while some of its jobs are
+//! under way is *reduced* to them: a smaller file replaces it, whose name has the number of the reduction too.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -36,7 +36,7 @@ const UNFINISHED: &str = ".sqlite.unfinished";
 #[derive(Debug)]
 pub(crate) struct Partitions {
     folder: PathBuf,
-    /// How often each was reduced.
+    /// How often each partition was reduced, by the jid that names it.
     starts: RwLock<BTreeMap<i64, u32>>,
     contents: Contents,
     /// The size of the cache of each connection in bytes.
@@ -44,8 +44,8 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Lists the partitions in `folder`, which is created (0700) as needed. Deletes what a reduction has left that was cut
-    /// short: the file that was not finished, or the one whose place was taken.
+    /// Lists the partitions in `folder`, which is created (0700) as needed. Deletes what an interrupted reduction has left: the
+    /// unfinished file, or the file that was replaced.
     pub(crate) fn list(
         folder: &Path,
         contents: Contents,

@@ -47,8 +47,8 @@ impl PublishOrder {
     }
 
     /// Returns who must claim a job for these minions, sorted by id. A job that goes to the topic of all reaches minions too
-    /// whose keys were accepted after its target was resolved. Such a one may match it and have a lease that covers it, so it
-    /// has to ask, and is refused: the principal's rules were judged without it.
+    /// whose keys were accepted after its target was resolved. Such a minion may match the target and have a lease that covers
+    /// the job, so it has to ask, and is refused: the principal's rules were judged without it.
     pub(super) fn claims(
         &self,
         resolved_at: MasterTime,
@@ -82,7 +82,7 @@ impl PublishOrder {
         minions.iter().map(|id| (id.clone(), state(id))).collect()
     }
 
-    /// Chooses at random so many of the minions that are present.
+    /// Chooses at random `most` of the minions that are present, or all of them if there are fewer.
     pub(super) fn choose(
         &self,
         mut left: Vec<MinionId>,

@@ -12,7 +12,7 @@ use crate::authorize::{Admits, LocalUser, Principal};
 use crate::keys::KeysUnreadable;
 
 impl AdmissionControl {
-    /// Decides about a user of this machine, who is the one that the system tells, whatever the keys are.
+    /// Decides about a user of this machine. The kernel tells which user that is; the keys of the peer do not count.
     pub(super) async fn local_user(&self, proven: &VerifiedPeer, peer: Peer) -> AdmissionDecision {
         let (Source::User(uid), Role::Operator) = (peer.source, proven.role) else {
             return AdmissionDecision::reject_nameless();

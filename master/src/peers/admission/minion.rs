@@ -101,16 +101,16 @@ impl AdmissionControl {
         }
     }
 
-    /// Accepts a minion whose identity is accepted, unless its Noise key is one that it has replaced: whoever came by the old one
-    /// has the vouch for it as well.
+    /// Accepts a minion whose identity is accepted, unless its Noise key is older than one that the master has met: a thief of a
+    /// replaced Noise key also has the identity's vouch for it.
     pub(super) fn accept_vouch(&self, id: &MinionId, proven: &VerifiedPeer) -> Admission<()> {
         if self.revocation.jobs.note_vouch(id, proven.issued) {
             return Admission::Accepted(());
         }
         if self.limiter.allows(id) {
             tracing::warn!(
-                "refused minion {id}: it comes with a Noise key that it had before the one that it has; if its disk was put \
-                 back, remove noise.key from its pki_dir and start it again"
+                "refused minion {id}: its Noise key is older than one that this master has met; if its disk was put back, \
+                 remove noise.key from its pki_dir and start it again"
             );
         }
         Admission::OldNoiseKey

@@ -1,4 +1,4 @@
-//! The reasons why no candidate of an endpoint was reached, in one error.
+//! Joins the reasons why no candidate of an endpoint was reached into one error.
 
 use std::fmt;
 

@@ -316,7 +316,7 @@ impl<W: WritePipe> Writer<W> {
         let ticks = Ticks::new(connection.core.started, &keepalive);
         let mut alarm = Alarm::new(ticks.before(ping.deadline(), clock.now()));
         let mut stopping = lifetime.stop.is_cancelled();
-        // Once: all connections wait for the same token.
+        // The future is made once, since all connections wait for the same token.
         let mut stop = pin!(lifetime.stop.cancelled());
         loop {
             match connection.drain(&mut buffer, &mut drained) {

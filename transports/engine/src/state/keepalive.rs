@@ -166,7 +166,7 @@ impl Ticks {
         }
     }
 
-    /// Whether what has to be done by `at` is done now, because no tick follows before it.
+    /// Whether an action that is due at `at` has to be done now, because no tick follows before `at`.
     pub(crate) fn is_due(&self, at: Instant, now: Instant) -> bool {
         self.last(at) <= now
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// A peer that is looked at at ticks is dead exactly `DEAD` after its last word too, after a bounded number of looks.
+        /// A peer that is checked at ticks is dead exactly `DEAD` after its last byte too, after a bounded number of checks.
         #[test]
         fn looks_at_ticks_neither_delay_a_death_nor_spin(heard in 0u64..10_000_000) {
             let origin = Clock.now();

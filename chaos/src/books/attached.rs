@@ -1,4 +1,4 @@
-//! The books about what an attached `saline` says: of whom, with which word and exit code, and when it ends.
+//! The books about an attached `saline`: which minions it names, with which word and exit code, and when it ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::publisher::Publication;
 use crate::states::State;
 use crate::timeline::Who;
 
-/// What a busy machine may add to the end of a command line.
-const LATE: Duration = Duration::from_secs(8);
+/// How much later a command may end on a busy machine.
+const COMMAND_DELAY: Duration = Duration::from_secs(8);
 
 /// How many heartbeats a batch may wait for minions that let their turn pass.
 const TURNS: u32 = 6;
 
-/// Every minion is named exactly once, with a word that what was done to it explains.
+/// Checks that every minion is named exactly once, with a word that the faults explain.
 pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "named",
@@ -42,7 +42,7 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
             }
             continue;
         }
-        // It says that the master is gone, and how to look the job up.
+        // A `saline` that breaks off says that the master is gone, and names no minion.
         let broke_off = !master_left_alone && publication.absent.is_empty();
         let mut named: BTreeMap<&str, Vec<Word<'_>>> = BTreeMap::new();
         for printed in &publication.returns {
@@ -86,7 +86,7 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
     book
 }
 
-/// `saline` ends when the last answer has come, or `-t` after the last one that could come.
+/// Checks that `saline` ends with the last answer, or `-t` after the last time at which an answer could come.
 pub(super) fn ends_with_the_last_answer(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "waited",
@@ -98,7 +98,7 @@ pub(super) fn ends_with_the_last_answer(ledger: &Ledger<'_>) -> Book {
         };
         book.checked += 1;
         let turns = publication.job.batch.map_or(0, |_| TURNS);
-        let allowed = last + TIMEOUT + ledger.evidence.heartbeat * turns + LATE;
+        let allowed = last + TIMEOUT + ledger.evidence.heartbeat * turns + COMMAND_DELAY;
         if ended > allowed {
             let evidence = format!(
                 "published at {}, the last answer could come until {}, and it ended at {}",
@@ -112,14 +112,14 @@ pub(super) fn ends_with_the_last_answer(ledger: &Ledger<'_>) -> Book {
     book
 }
 
-/// Something that is printed of a minion.
+/// What `saline` prints about a minion.
 #[derive(Debug)]
 enum Word<'p> {
     Return(#[allow(dead_code, reason = "a finding shows it")] &'p Content),
     Absent(#[allow(dead_code, reason = "a finding shows it")] &'p str),
 }
 
-/// Returns the publications that waited for their ends, and when they ended.
+/// Returns the publications whose `saline` waited for the returns, and when each `saline` ended.
 fn attached<'l>(ledger: &'l Ledger<'_>) -> impl Iterator<Item = (&'l Publication, Duration)> {
     let attached = ledger.evidence.publications.iter();
     let attached = attached.filter(|published| published.job.mode == PublishMode::Attached);
@@ -137,7 +137,7 @@ fn expected_exit(publication: &Publication) -> i32 {
         Content::Whole(output) => fails(&output.instance),
         Content::Interrupted | Content::Other(_) => true,
     });
-    // That a job is queued was ordered.
+    // A queued job was ordered with `--ttl`, so it is no failure.
     let mut absent = publication.absent.iter();
     let is_absent = absent.any(|(_, word)| State::from_word(word) != Some(State::Queued));
     i32::from(failed || is_absent)
@@ -161,10 +161,10 @@ pub(super) fn against_word(
         back.is_some_and(|back| back <= began) && history.left_alone(&who, began, until)
     };
     let key_deleted = || ledger.key_was_deleted(minion, began, ended);
-    // When the master published it is not known better.
+    // The exact time at which the master published the job is not known.
     let published = match publication.job.batch {
         Some(_) => ended,
-        None => ended.min(began + LATE),
+        None => ended.min(began + COMMAND_DELAY),
     };
     match State::from_word(word) {
         Some(State::NotConnected | State::Queued) if was_there(published) && !key_deleted() => {
@@ -190,14 +190,14 @@ pub(super) fn against_word(
         Some(State::ReturnedAndLost) => {
             (!ledger.lost_within(began, ended)).then_some("the store was not replaced")
         }
-        // Every other word says that something is still to come, or could not: not of one that was left alone.
+        // Every other word says that the minion was disturbed: an undisturbed one has returned.
         _ if was_there(ended) && !key_deleted() => Some("nothing was done to it or to the master"),
         _ => None,
     }
 }
 
-/// Returns until when the last answer to a job could come: its runs have ended, and what was done to the master and to its
-/// minions meanwhile is over. None when that is not known.
+/// Returns the last time at which an answer to a job could come: its runs have ended, and the faults that hit the master and the
+/// job's minions meanwhile are over. Returns `None` when that time is not known.
 fn last_answer(
     ledger: &Ledger<'_>,
     publication: &Publication,
