@@ -185,17 +185,16 @@ fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelE
 /// trusted one.
 fn believe(trust: &MasterTrust, met: &MetMaster) -> Result<MasterKeys, ChannelError> {
     let before = met.successors.predecessors_of(met.identity);
+    let had = |finger: &str| {
+        let mut identities = before.iter().chain([&met.identity]);
+        identities.any(|identity| identity.has_fingerprint(finger))
+    };
     let is_trusted = match trust {
         MasterTrust::Pinned(known) => {
             known.identity == met.identity || before.contains(&known.identity)
         }
-        MasterTrust::Successor { known, finger } => {
-            before.contains(&known.identity) && met.identity.has_fingerprint(finger)
-        }
-        MasterTrust::FirstUse { finger } => finger.as_deref().is_none_or(|finger| {
-            let mut had = before.iter().chain([&met.identity]);
-            had.any(|identity| identity.has_fingerprint(finger))
-        }),
+        MasterTrust::Successor { known, finger } => before.contains(&known.identity) && had(finger),
+        MasterTrust::FirstUse { finger } => finger.as_deref().is_none_or(had),
     };
     if !is_trusted {
         return Err(ChannelError::WrongMaster {

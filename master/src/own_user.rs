@@ -1,7 +1,7 @@
 //! Switches a master that root started to the user that the option `user` names. Files that only root may read have been read
 //! before: the configuration, and the keys that its option `ssl` names.
 
-use std::fs::{DirBuilder, metadata};
+use std::fs::{DirBuilder, metadata, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
@@ -103,12 +103,11 @@ fn create_missing(config: &MasterConfig, user: &User) {
     let logs = logs(config);
     let log_folders = logs.iter().filter_map(|(_, file)| file.parent());
     for folder in own_folders(&config.paths).into_iter().chain(log_folders) {
-        access_folder::create_above(folder);
-        let above = folder.parent().and_then(|above| metadata(above).ok());
         // In a folder of somebody else root makes nothing: its owner could have root make it elsewhere.
-        if folder.exists() || above.is_none_or(|above| changeable(&above).is_some()) {
+        if folder.exists() || !leads_through_folders_of_root(folder) {
             continue;
         }
+        access_folder::create_above(folder);
         let made = DirBuilder::new()
             .mode(0o700)
             .create(folder)
@@ -117,6 +116,21 @@ fn create_missing(config: &MasterConfig, user: &User) {
             tracing::debug!("{} was not made: {error}", folder.display());
         }
     }
+}
+
+/// Whether nobody but root can change where `folder` is made: every folder above it that exists, and every link on the way.
+fn leads_through_folders_of_root(folder: &Path) -> bool {
+    let mut above = folder.ancestors().skip(1);
+    let Some(nearest) = above.find_map(|above| above.canonicalize().ok()) else {
+        return false;
+    };
+    let named = folder
+        .ancestors()
+        .skip(1)
+        .filter_map(|above| symlink_metadata(above).ok());
+    let mut real = nearest.ancestors().map(metadata);
+    named.into_iter().all(|found| found.uid() == 0)
+        && real.all(|found| found.is_ok_and(|found| changeable(&found).is_none()))
 }
 
 /// Checks that the master's folders belong to its user, and that the user can write the log and the audit file. A missing folder

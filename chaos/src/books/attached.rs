@@ -42,8 +42,9 @@ pub(super) fn everyone_is_named(ledger: &Ledger<'_>) -> Book {
             }
             continue;
         }
-        // A `saline` that breaks off says that the master is gone, and names no minion.
-        let broke_off = !master_left_alone && publication.absent.is_empty();
+        // A `saline` that breaks off says why, and lists the minions that it waited for in one line without words.
+        let lists_the_rest = publication.errors.contains("no return was received from");
+        let broke_off = !master_left_alone && (publication.absent.is_empty() || lists_the_rest);
         let mut named: BTreeMap<&str, Vec<Word<'_>>> = BTreeMap::new();
         for printed in &publication.returns {
             let words = named.entry(&printed.minion).or_default();

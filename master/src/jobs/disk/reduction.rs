@@ -71,7 +71,15 @@ fn copy(mut to: Connection, before: &Path, jobs: &[i64], from: i64) -> Result<()
     }
     transaction.commit()?;
     to.execute("DETACH DATABASE before", [])?;
-    // The last connection to close moves the log into the file.
+    // Closing would move the log into the file too, and tell nobody of an error, such as a full disk.
+    let is_busy: bool =
+        to.query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if is_busy {
+        return Err(StoreError::corrupt(
+            "a log that nobody else reads",
+            "another one",
+        ));
+    }
     to.close().map_err(|(_, error)| error.into())
 }
 
