@@ -22,6 +22,16 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Returns the folders that belong to the daemon alone.
+    pub fn folders(&self) -> [&Path; 4] {
+        [
+            &self.pki_dir,
+            &self.cache_dir,
+            &self.state_dir,
+            &self.sock_dir,
+        ]
+    }
+
     /// Returns the default paths of a master.
     pub fn master() -> Self {
         Self::of("master")

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod descriptors;
+mod folders_above;
 mod health;
 mod instance_lock;
 mod large_memory;
@@ -23,6 +24,7 @@ mod versions;
 
 pub use arguments::{Arguments, Task, command_line, parse};
 pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
+pub use folders_above::{create_above, create_entered};
 pub use health::{Health, HealthRequest, print_health};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;

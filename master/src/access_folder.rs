@@ -1,18 +1,16 @@
 //! Lets users of this machine reach the access socket: others may enter the folder of the local sockets then, and not
 //! list it. The other sockets there are closed to them by their own modes.
 
-use std::fs::{DirBuilder, Permissions, metadata, set_permissions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{Permissions, metadata, set_permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use saline_daemon::create_entered;
 
 use crate::error::MasterError;
 
 /// The mode bit that lets others enter a folder.
 const OTHERS_ENTER: u32 = 0o001;
-
-/// The mode of a folder that others may enter and not list.
-const ENTERED: u32 = 0o711;
 
 /// Opens `sock_dir`, which is created with its missing parents. Other folders above it are the system's or the
 /// operator's: one that keeps others out is warned of.
@@ -24,7 +22,7 @@ pub(crate) fn open(sock_dir: &Path) -> Result<(), MasterError> {
         path: sock_dir.to_owned(),
         source,
     };
-    create(sock_dir).map_err(failed)?;
+    create_entered(sock_dir).map_err(failed)?;
     let mode = metadata(sock_dir).map_err(failed)?.permissions().mode();
     if mode & OTHERS_ENTER == 0 {
         let opened = Permissions::from_mode((mode & 0o7777) | 0o011);
@@ -45,29 +43,6 @@ pub(crate) fn open(sock_dir: &Path) -> Result<(), MasterError> {
     Ok(())
 }
 
-/// Creates the missing folders above `sock_dir` as [`open`] does, so that users can enter them when the first of them is
-/// named later. `sock_dir` itself stays closed until then. What cannot be created is told by the lock, which is taken in
-/// `sock_dir` next.
-pub(crate) fn create_above(sock_dir: &Path) {
-    if let Some(above) = sock_dir.parent()
-        && let Err(error) = create(above)
-    {
-        tracing::debug!("{} was not created: {error}", above.display());
-    }
-}
-
-/// Creates a folder and its missing parents, each with the mode that others may enter it, whatever the umask is.
-fn create(folder: &Path) -> io::Result<()> {
-    if folder.exists() {
-        return Ok(());
-    }
-    if let Some(parent) = folder.parent() {
-        create(parent)?;
-    }
-    DirBuilder::new().mode(ENTERED).create(folder)?;
-    set_permissions(folder, Permissions::from_mode(ENTERED))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,11 +61,6 @@ mod tests {
             assert_eq!(mode(&root.path().join(path)), 0o711, "{path}");
         }
         assert_eq!(mode(root.path()), before);
-        // A master that names nobody has made them before.
-        let later = root.path().join("lib/saline/master");
-        create_above(&later);
-        assert_eq!(mode(&root.path().join("lib/saline")), 0o711);
-        assert!(!later.exists());
         set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
         open(&folder).unwrap();
         assert_eq!(mode(&folder), 0o711);

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 use rustix::fs::Access;
-use saline_config::{MasterConfig, Paths};
-use saline_daemon::{BecomeError, become_user};
+use saline_config::MasterConfig;
+use saline_daemon::{BecomeError, become_user, create_above};
 use saline_private_files::changeable;
-
-use crate::access_folder;
 
 /// The reason why a master cannot run as the user that the option `user` names.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +23,14 @@ pub enum OwnUserError {
         user: String,
         /// The reason.
         source: BecomeError,
+    },
+    /// The user cannot enter a folder above the master's.
+    #[error("the master runs as {user} (`user`), and that user cannot enter {}: chmod o+x it", folder.display())]
+    Closed {
+        /// The name of the user.
+        user: String,
+        /// The first folder of the path that the user cannot enter.
+        folder: PathBuf,
     },
     /// Folders belong to somebody else.
     #[error(
@@ -80,16 +86,6 @@ pub(crate) fn become_own_user(config: &MasterConfig) -> Result<(), OwnUserError>
     check_places(config, &user)
 }
 
-/// Returns the folders that belong to the master alone.
-fn own_folders(paths: &Paths) -> [&Path; 4] {
-    [
-        &paths.pki_dir,
-        &paths.cache_dir,
-        &paths.state_dir,
-        &paths.sock_dir,
-    ]
-}
-
 /// Returns the files of the log and of the audit, with the options that name them.
 fn logs(config: &MasterConfig) -> Vec<(&'static str, PathBuf)> {
     let mut logs = vec![("audit_file", config.audit_file())];
@@ -102,12 +98,12 @@ fn logs(config: &MasterConfig) -> Vec<(&'static str, PathBuf)> {
 fn create_missing(config: &MasterConfig, user: &User) {
     let logs = logs(config);
     let log_folders = logs.iter().filter_map(|(_, file)| file.parent());
-    for folder in own_folders(&config.paths).into_iter().chain(log_folders) {
+    for folder in config.paths.folders().into_iter().chain(log_folders) {
         // In a folder of somebody else root makes nothing: its owner could have root make it elsewhere.
         if folder.exists() || !leads_through_folders_of_root(folder) {
             continue;
         }
-        access_folder::create_above(folder);
+        create_above(folder);
         let made = DirBuilder::new()
             .mode(0o700)
             .create(folder)
@@ -137,11 +133,23 @@ fn leads_through_folders_of_root(folder: &Path) -> bool {
 /// passes.
 ///
 /// # Errors
-/// `Foreign` and `Unwritable`.
+/// `Closed`, `Foreign` and `Unwritable`.
 fn check_places(config: &MasterConfig, user: &User) -> Result<(), OwnUserError> {
+    let mut above = config.paths.folders().into_iter().flat_map(|folder| {
+        let above: Vec<&Path> = folder.ancestors().skip(1).collect();
+        above.into_iter().rev()
+    });
+    let closed =
+        |path: &&Path| path.exists() && rustix::fs::access(*path, Access::EXEC_OK).is_err();
+    if let Some(folder) = above.find(closed) {
+        return Err(OwnUserError::Closed {
+            user: user.name.clone(),
+            folder: folder.to_owned(),
+        });
+    }
     let is_foreign =
         |folder: &&Path| metadata(folder).is_ok_and(|found| found.uid() != user.uid.as_raw());
-    let folders = own_folders(&config.paths).into_iter();
+    let folders = config.paths.folders().into_iter();
     let folders: Vec<PathBuf> = folders.filter(is_foreign).map(Path::to_owned).collect();
     if !folders.is_empty() {
         return Err(OwnUserError::Foreign {

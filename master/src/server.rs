@@ -7,7 +7,7 @@ use std::time::Duration;
 use saline_channel::MasterIdentity;
 use saline_channel::noise::Responder;
 use saline_config::{MasterConfig, Paths};
-use saline_daemon::{Health, InstanceLock, take_over};
+use saline_daemon::{Health, InstanceLock, create_above, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
@@ -47,7 +47,7 @@ struct BoundListener {
 /// # Errors
 /// When another instance holds one of them, or one cannot be taken.
 pub(crate) fn take_locks(config: &MasterConfig) -> Result<[InstanceLock; 2], MasterError> {
-    access_folder::create_above(&config.paths.sock_dir);
+    config.paths.folders().into_iter().for_each(create_above);
     Ok([
         InstanceLock::take(&config.lock_file())?,
         InstanceLock::take(&config.store_lock_file())?,

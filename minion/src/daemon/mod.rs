@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
-use saline_daemon::{InstanceLock, notice, take_over};
+use saline_daemon::{InstanceLock, create_above, notice, take_over};
 use saline_data::printable::number_of;
 use saline_exec::{Launcher, Program};
 use saline_messages::{MinionId, ProtocolVersions, Role};
@@ -86,6 +86,7 @@ pub struct Minion {
 /// # Errors
 /// When another instance holds one of them, or one cannot be taken.
 fn take_locks(config: &MinionConfig) -> Result<[InstanceLock; 2], StartError> {
+    config.paths.folders().into_iter().for_each(create_above);
     Ok([
         InstanceLock::take(&config.lock_file())?,
         InstanceLock::take(&config.spool_lock_file())?,
