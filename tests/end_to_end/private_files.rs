@@ -35,9 +35,16 @@ fn every_file_is_private(transport: &'static str) {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             // Public keys are for everybody, as far as the folder lets them.
             let public = ["identity.pub", "master.pub"].contains(&name.as_str());
-            // Users who are named in `publisher_acl` later enter the folders above that of the sockets.
-            let above_sockets = ["master/run", "master/run/saline"];
-            let entered = above_sockets.iter().any(|above| path.ends_with(above));
+            // The daemons of a machine, and users who are named in `publisher_acl` later, enter the folders above their own.
+            let above = [
+                "etc/saline/pki",
+                "var/cache/saline",
+                "var/lib/saline",
+                "run/saline",
+            ];
+            let root = fleet.path(root);
+            let mut above = above.iter().flat_map(|above| Path::new(above).ancestors());
+            let entered = above.any(|above| root.join(above) == path);
             let others = match (public, entered) {
                 (true, _) => 0o022,
                 (_, true) => 0o066,
