@@ -345,7 +345,8 @@ async fn a_master_is_followed_from_each_of_its_identities_and_from_no_other() {
         (all, meant(finger(third)), true),
         (all, meant(finger(stranger)), false),
         (all, expected(first, third), true),
-        (all, expected(first, second), false),
+        (all, expected(first, second), true),
+        (all, expected(first, stranger), false),
         (all, expected(stranger, third), false),
         // What is cut off at either end, forked, out of order or about others.
         (&all[1..], pinned(first), false),
