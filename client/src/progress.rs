@@ -87,7 +87,7 @@ pub struct Absent {
     pub absence: Absence,
 }
 
-/// What the master hears of a minion that has a job.
+/// Whether a minion that has a job is in contact with the master, and whether it knows the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Contact {
     /// The minion is present.

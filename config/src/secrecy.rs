@@ -106,7 +106,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Database {
         address: String,
-        /// What every role has.
+        /// The options that every role has.
         common: MinionConfig,
     }
 

@@ -21,7 +21,7 @@ pub enum OwnUserError {
     Become {
         /// The name of the user.
         user: String,
-        /// The reason.
+        /// Why the process cannot become the user.
         source: BecomeError,
     },
     /// The user cannot enter a folder above the master's.

@@ -10,7 +10,7 @@ use saline_daemon::{
     Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
 };
 use saline_messages::ProtocolVersions;
-use saline_protocol::transport::Registry;
+use saline_protocol::transport::{Capabilities, Registry};
 
 use crate::check::{check, unreadable_again};
 use crate::own_user::become_own_user;
@@ -128,34 +128,45 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error
         .block_on(serve(registry, arguments, loaded, locks, &log))
 }
 
-/// Returns the transports that the master serves minions over.
-fn network_transports(config: &MasterConfig, registry: &Registry) -> Vec<String> {
-    match config.transport.is_empty() {
+/// Returns the transports that the master serves minions over, with what each can do.
+fn network_transports(config: &MasterConfig, registry: &Registry) -> Vec<(String, Capabilities)> {
+    let names = match config.transport.is_empty() {
         true => {
             let default = registry.network_default().ok();
             default.map(str::to_owned).into_iter().collect()
         }
         false => config.transport.clone(),
-    }
+    };
+    let able = |name: String| {
+        let transport = registry.get(&name).ok()?;
+        Some((name, transport.capabilities()))
+    };
+    names.into_iter().filter_map(able).collect()
 }
 
-/// Returns for how many minions so many descriptors are enough. A minion takes one, over zeromq two, over quic none.
-fn room(descriptors: u64, transports: &[String]) -> String {
-    let has = |name: &str| transports.iter().any(|transport| transport == name);
-    let others = transports
-        .iter()
-        .any(|name| name != "zeromq" && name != "quic");
-    match (has("zeromq"), others) {
-        (true, false) => format!(
-            "room for about {} minions over zeromq, each of which takes two",
+/// Returns for how many minions so many descriptors are enough, each transport being given with what it can do.
+fn room(descriptors: u64, transports: &[(String, Capabilities)]) -> String {
+    let named = |which: fn(&Capabilities) -> bool| {
+        let named = transports.iter().filter(|(_, able)| which(able));
+        let names: Vec<&str> = named.map(|(name, _)| name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(" and "))
+    };
+    let two = named(|able| able.publications_apart && !able.shared_socket);
+    let one = named(|able| !able.publications_apart && !able.shared_socket);
+    match (two, one) {
+        (Some(two), None) => format!(
+            "room for about {} minions over {two}, each of which takes two",
             descriptors / 2
         ),
-        (true, true) => format!(
-            "room for about {descriptors} minions, or {} over zeromq, where each takes two",
+        (Some(two), Some(_)) => format!(
+            "room for about {descriptors} minions, or {} over {two}, where each takes two",
             descriptors / 2
         ),
-        (false, true) => format!("room for about {descriptors} minions"),
-        (false, false) => "minions take none of them over quic".to_owned(),
+        (None, Some(_)) => format!("room for about {descriptors} minions"),
+        (None, None) => format!(
+            "minions take none of them over {}",
+            named(|_| true).unwrap_or_default()
+        ),
     }
 }
 
@@ -212,14 +223,20 @@ async fn serve(
 
 #[cfg(test)]
 mod tests {
+    use saline_protocol::transport::Capabilities;
+
     use super::room;
 
     #[test]
     fn the_room_for_minions_is_that_of_the_transports_that_are_served() {
-        let told = |transports: &[&str]| {
-            let transports: Vec<String> =
-                transports.iter().map(|name| (*name).to_owned()).collect();
-            room(20_000 - 128, &transports)
+        let told = |names: &[&str]| {
+            let able = |name: &str| match name {
+                "zeromq" => Capabilities::new(1).with_publications_apart(),
+                "quic" => Capabilities::new(1).with_shared_socket(),
+                _ => Capabilities::new(1),
+            };
+            let transports = names.iter().map(|name| ((*name).to_owned(), able(name)));
+            room(20_000 - 128, &transports.collect::<Vec<_>>())
         };
         assert_eq!(told(&["tcp"]), "room for about 19872 minions");
         assert_eq!(

@@ -71,7 +71,7 @@ fn a_take_over_that_was_cut_at_any_step_is_finished() {
     load(done.path());
     let stale_noise = fs::read(prepared.path().join("noise.key")).unwrap();
 
-    // What the disk has after each step.
+    // The files as each step of the take-over leaves them.
     type Step<'s> = &'s dyn Fn(&Path);
     let record: Step<'_> = &|folder| {
         fs::copy(

@@ -38,6 +38,9 @@ pub struct Capabilities {
     /// [`ServeAt::publications`](super::ServeAt::publications) and the `at` of
     /// [`Client::subscribe`](super::Client::subscribe) given.
     pub publications_apart: bool,
+    /// Whether the connections of all clients share one socket of the server, as over QUIC, so that a client takes no descriptor
+    /// there. Otherwise a client takes one, or two when [publications travel apart](Self::publications_apart).
+    pub shared_socket: bool,
     /// Whether the backend can encrypt its network links with [`Context::tls`](super::Context::tls).
     /// One that cannot refuses to start when that is asked for. What the channel above encrypts is
     /// encrypted on every backend.
@@ -62,6 +65,7 @@ impl Capabilities {
             local_endpoints: false,
             local_users: false,
             publications_apart: false,
+            shared_socket: false,
             encrypted: false,
             drop_accounting: DropAccounting::Unknown,
             admission: false,
@@ -88,6 +92,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_publications_apart(mut self) -> Self {
         self.publications_apart = true;
+        self
+    }
+
+    /// With one socket of the server for the connections of all clients.
+    #[must_use]
+    pub const fn with_shared_socket(mut self) -> Self {
+        self.shared_socket = true;
         self
     }
 

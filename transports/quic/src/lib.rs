@@ -64,6 +64,7 @@ impl Transport for Quic {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(1 << 30)
+            .with_shared_socket()
             .with_encryption()
             .with_exact_drops()
             .with_admission()

@@ -186,7 +186,7 @@ impl Writer {
     /// Runs `act` outside of a transaction, before the commands that are queued behind it.
     ///
     /// # Cancel safety
-    /// What is queued is carried out.
+    /// The writer runs `act` once it is queued, also when the future is dropped.
     pub(crate) async fn alone<T, A>(&self, act: A) -> Result<T, StoreError>
     where
         T: Send + 'static,
