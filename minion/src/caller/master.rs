@@ -13,9 +13,9 @@ use saline_messages::{
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use super::CallError;
-use crate::host::Host;
 use crate::link::candidate::{self, Connected};
 use crate::link::trust::PinnedMaster;
+use saline_modules::Host;
 
 /// How long the handshake, and each request, may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -16,11 +16,11 @@ use saline_messages::{
 };
 use saline_protocol::transport::{Clock, Context, Registry};
 
-use crate::event_queue::EventQueue;
-use crate::executor::{Running, RunningJob, Stop};
-use crate::grains::{GrainStore, host_name};
-use crate::host::Host;
-use crate::modules::{Modules, Outcome};
+use saline_modules::Host;
+use saline_modules::event_queue::EventQueue;
+use saline_modules::grains::{GrainStore, host_name};
+use saline_modules::job::{Running, RunningJob, Stop};
+use saline_modules::{Modules, Outcome};
 
 pub use error::CallError;
 use master::CallerSession;
@@ -217,7 +217,7 @@ mod tests {
     use saline_functions::{Secret, function};
 
     use super::*;
-    use crate::modules::JobContext;
+    use saline_modules::JobContext;
 
     const SECRET: &str = "correct-horse-battery";
 

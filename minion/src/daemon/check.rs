@@ -9,8 +9,8 @@ use saline_messages::MinionId;
 use saline_protocol::transport::Registry;
 
 use super::StartError;
-use crate::grains::host_name;
 use crate::link::settings::ConnectionSettings;
+use saline_modules::grains::host_name;
 
 /// Checks the configuration and the keys that a start needs, and the program that starts every command. Changes nothing.
 ///

@@ -9,7 +9,7 @@ use saline_config::MinionConfig;
 use saline_messages::MinionId;
 
 use super::StartError;
-use crate::grains::host_name;
+use saline_modules::grains::host_name;
 
 /// Returns the host's name as an id, and keeps it in the file `minion_id` in the folder of the configuration.
 ///

@@ -4,7 +4,7 @@ use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::Clock;
 
-use crate::event_queue::EventQueue;
+use saline_modules::event_queue::EventQueue;
 
 /// Fires `salt/minion/<id>/start`, which the master gets with the first session.
 pub fn fire_minion_start(id: &MinionId, events: &EventQueue) {

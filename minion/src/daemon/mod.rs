@@ -24,12 +24,8 @@ use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::orphans;
-use crate::event_queue::EventQueue;
-use crate::executor::{Pool, Stop};
-use crate::grains::{GrainStore, host_name};
-use crate::host::Host;
 use crate::jobs::job_runner::{JobResources, JobRunner};
+use crate::jobs::pool::Pool;
 use crate::jobs::return_sender::ReturnSender;
 use crate::link::candidate::Connected;
 use crate::link::connect::Connector;
@@ -39,11 +35,16 @@ use crate::link::handshake::Authenticator;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::Ended;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
-use crate::modules::Modules;
-use crate::oversize_output;
 use crate::session::event_sender::EventSender;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
+use saline_modules::Host;
+use saline_modules::Modules;
+use saline_modules::command::orphans;
+use saline_modules::event_queue::EventQueue;
+use saline_modules::grains::{GrainStore, host_name};
+use saline_modules::job::Stop;
+use saline_modules::oversize_output;
 
 pub use start::{command_line, run, run_with};
 pub use start_error::StartError;
@@ -174,7 +175,7 @@ impl Minion {
         let host = Arc::new(Host::new(
             grains,
             EventQueue::new(id.clone(), spool.start().id),
-            Some(Arc::clone(&spool)),
+            Some(spool.clone()),
             Stop::new().map_err(StartError::Eventfd)?,
             config.paths.cache_dir.clone(),
             Launcher::new(program, config.pass_environment.clone()),

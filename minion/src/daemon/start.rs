@@ -18,7 +18,7 @@ use super::check::check;
 use super::id_file::keep_host_name;
 use super::{Minion, take_locks};
 use crate::link::settings::ConnectionSettings;
-use crate::modules::Modules;
+use saline_modules::Modules;
 
 /// What the program does, with examples.
 const ABOUT: &str = "\

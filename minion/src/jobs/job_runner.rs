@@ -14,14 +14,15 @@ use saline_targeting::{Candidate, Inclusion};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::pool::{Permit, Pool};
 use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
-use crate::executor::{Permit, Pool, RunningJob};
-use crate::host::Host;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{AskError, MinionSession};
-use crate::modules::Modules;
 use crate::spool::Spool;
+use saline_modules::Host;
+use saline_modules::Modules;
+use saline_modules::job::RunningJob;
 
 /// The largest number of jobs that wait for a thread; further ones are not taken.
 const MAX_WAITING: usize = 1024;
@@ -315,7 +316,7 @@ impl JobRunner {
                 let _ = self.pool.run_io(refuse).await;
                 return;
             }
-            permit = self.acquire(&job) => permit,
+            permit = self.acquire(&job) => Some(permit),
         };
         let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
@@ -381,9 +382,9 @@ impl JobRunner {
         now.is_some_and(|session| !Arc::ptr_eq(&session, than))
     }
 
-    /// Waits for a thread that may run a job; none when the pool has been closed. When it takes long, the master is told,
+    /// Waits for a thread that may run a job. When it takes long, the master is told,
     /// so that nobody takes the minion for dead.
-    async fn acquire(&self, job: &Job) -> Option<Permit> {
+    async fn acquire(&self, job: &Job) -> Permit {
         let acquiring = async {
             match self.modules.blocks(&job.fun) {
                 true => self.pool.acquire().await,

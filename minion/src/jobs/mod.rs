@@ -2,6 +2,7 @@
 
 mod batch_size;
 pub(crate) mod job_runner;
+pub(crate) mod pool;
 mod return_parts;
 pub(crate) mod return_sender;
 mod run_job;

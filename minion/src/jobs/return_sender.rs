@@ -12,14 +12,14 @@ use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::batch_size::BatchSize;
+use super::pool::Pool;
 use super::return_parts::send_in_parts;
-use crate::executor::Pool;
-use crate::host::Host;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{AskError, MinionSession};
-use crate::oversize_output;
 use crate::spool::Spool;
+use saline_modules::Host;
+use saline_modules::oversize_output;
 
 /// The largest number of requests with returns that wait for their verdicts at once.
 const PARALLEL: usize = 8;

@@ -6,11 +6,11 @@ use saline_data::Value;
 use saline_functions::Failure;
 use saline_messages::{ArgumentPlace, Arguments, Job, Return, Secrets};
 
-use crate::executor::{Ending, Entered};
-use crate::host::Host;
-use crate::modules::{Modules, Outcome, ended_before_start};
-use crate::oversize_output;
 use crate::spool::{BeginError, Spool};
+use saline_modules::Host;
+use saline_modules::job::{Ending, Entered};
+use saline_modules::oversize_output;
+use saline_modules::{Modules, Outcome, ended_before_start};
 
 /// The end of a job that got a thread.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use saline_messages::{Class, MinionEvents, MinionReply, MinionRequest, RefusedVerb};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
-use crate::host::Host;
 use crate::link::current_session::CurrentSession;
 use crate::link::minion_session::{AskError, Ended};
+use saline_modules::Host;
 
 /// How long the master may take to fire the events of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

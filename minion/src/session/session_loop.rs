@@ -9,7 +9,6 @@ use saline_messages::{Lease, MasterTime, MinionId};
 use saline_protocol::transport::{Context, Subscriber};
 use tokio::sync::Notify;
 
-use crate::host::Host;
 use crate::jobs::job_runner::JobRunner;
 use crate::link::candidate::Connected;
 use crate::link::current_session::CurrentSession;
@@ -17,6 +16,7 @@ use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{Ended, MinionSession};
 use crate::link::subscription::SubscribedSession;
 use crate::spool::Spool;
+use saline_modules::Host;
 
 /// How long the master may take to answer short requests.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

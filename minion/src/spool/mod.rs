@@ -35,7 +35,7 @@ pub(crate) use index::LONGEST_EXPIRY;
 pub use starts::Start;
 
 /// The return of an interrupted run, after a restart as after a stop.
-pub(crate) const INTERRUPTED: &str = "The minion stopped while it ran this job";
+pub(crate) use saline_modules::INTERRUPTED;
 
 /// The return for a run whose beginning survived a loss of power: the job may have ended, and its return been lost.
 const INTERRUPTED_OR_LOST: &str = "The minion stopped while it ran this job, or the job ended and the return was lost: the \

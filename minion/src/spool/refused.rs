@@ -2,7 +2,8 @@
 
 use std::io;
 
-use saline_messages::Jid;
+use saline_messages::{Jid, Return};
+use saline_modules::RefusedReturns;
 
 use super::index::{self, SpooledJob};
 use super::record::Record;
@@ -60,5 +61,19 @@ impl Spool {
         let aside = |entry: &index::Entry| matches!(entry.state, SpooledJob::Aside(_));
         let found = index.entries.iter().filter(|(_, entry)| aside(entry));
         found.map(|(jid, _)| jid.clone()).collect()
+    }
+}
+
+impl RefusedReturns for Spool {
+    fn jobs(&self) -> Vec<Jid> {
+        self.aside()
+    }
+
+    fn read(&self, jid: &Jid) -> io::Result<Option<Return>> {
+        Self::read(self, jid)
+    }
+
+    fn forget(&self, jid: &Jid) -> io::Result<bool> {
+        self.forget_refused(jid)
     }
 }

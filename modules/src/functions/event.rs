@@ -2,7 +2,7 @@
 
 use saline_functions::{Failure, Mapping, function};
 
-use super::{Functions, JobContext};
+use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[&SEND, &FIRE_MASTER];
 

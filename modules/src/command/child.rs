@@ -11,8 +11,8 @@ use saline_protocol::transport::{Clock, Instant};
 
 use super::orphans::{self, Noted};
 use super::{Command, CommandError, Finished, Output};
-use crate::executor::{CommandProcess, JobControl, StartError, timespec};
 use crate::host::Host;
+use crate::job::{CommandProcess, JobControl, StartError, timespec};
 
 /// How long a process group may take to end after SIGTERM, before SIGKILL.
 const POLITE: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use saline_data::Value;
 use saline_functions::{Failure, Mapping, function};
 
-use super::{Functions, JobContext, Outcome};
+use crate::{Functions, JobContext, Outcome};
 
 pub(super) const FUNCTIONS: Functions =
     &[&PING, &ECHO, &ARG, &SLEEP, &VERSION, &RETCODE, &EXCEPTION];

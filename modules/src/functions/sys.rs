@@ -6,7 +6,7 @@ use saline_data::Value;
 use saline_functions::{Selector, function};
 use saline_targeting::Glob;
 
-use super::{Functions, JobContext};
+use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[&LIST_FUNCTIONS, &LIST_MODULES, &DOC, &ARGSPEC];
 

@@ -2,7 +2,7 @@ use saline_functions::{Failure, function};
 
 use super::super::{JobContext, ended_before_start};
 use super::*;
-use crate::executor::JobControl;
+use crate::job::JobControl;
 use saline_protocol::transport::Clock;
 use std::time::Duration;
 

@@ -8,9 +8,9 @@ use saline_config::MinionConfig;
 use saline_exec::Launcher;
 
 use crate::event_queue::EventQueue;
-use crate::executor::{Running, Stop};
 use crate::grains::GrainStore;
-use crate::spool::Spool;
+use crate::job::{Running, Stop};
+use crate::refused_returns::RefusedReturns;
 
 /// The parts of a minion that its functions may use.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Host {
     pub events: EventQueue,
     /// The jobs that were begun, and the returns that are not stored; none beside a running minion, which
     /// has them.
-    pub spool: Option<Arc<Spool>>,
+    pub refused_returns: Option<Arc<dyn RefusedReturns>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -42,7 +42,7 @@ impl Host {
     pub fn new(
         grains: GrainStore,
         events: EventQueue,
-        spool: Option<Arc<Spool>>,
+        refused_returns: Option<Arc<dyn RefusedReturns>>,
         stop: Stop,
         cache_dir: PathBuf,
         launcher: Launcher,
@@ -51,7 +51,7 @@ impl Host {
         Self {
             grains,
             events,
-            spool,
+            refused_returns,
             running: Running::default(),
             stop,
             cache_dir,

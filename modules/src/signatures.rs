@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use saline_functions::{Function, Parameter};
 
-use super::{BUILT_IN, JobContext};
+use crate::JobContext;
+use crate::functions::BUILT_IN;
 
 /// A function: its module, its name, and its parameters.
 type Signature = (&'static str, &'static str, &'static [Parameter]);
@@ -61,7 +62,7 @@ const fn signature(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::Modules;
+    use crate::Modules;
 
     #[test]
     fn the_table_has_the_parameters_of_every_function() {

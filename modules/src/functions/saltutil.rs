@@ -5,8 +5,8 @@ use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_messages::Jid;
 
-use super::{Functions, JobContext};
-use crate::executor::{Ending, RunningJob, SignalEffect, parse_signal};
+use crate::job::{Ending, RunningJob, SignalEffect, parse_signal};
+use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[
     &RUNNING,
@@ -142,12 +142,12 @@ fn refused_returns(
     jid: Option<String>,
     #[default(false)] forget: bool,
 ) -> Result<Value, Failure> {
-    let Some(spool) = &job.host.spool else {
+    let Some(returns) = &job.host.refused_returns else {
         return Err(Failure::Execution(
             "the spool belongs to the running minion: ask it with `saline`".to_owned(),
         ));
     };
-    let refused = spool.aside();
+    let refused = returns.jobs();
     let Some(text) = jid else {
         return Ok(Value::texts(refused.iter().map(Jid::as_str)));
     };
@@ -156,14 +156,14 @@ fn refused_returns(
         return Ok(Value::Map(Vec::new()));
     };
     if forget {
-        let forgotten = spool.forget_refused(&jid).map_err(|error| {
+        let forgotten = returns.forget(&jid).map_err(|error| {
             Failure::Execution(format!(
                 "the return of job {jid} is not forgotten, since the spool cannot be written: {error}"
             ))
         })?;
         return Ok(Value::Bool(forgotten));
     }
-    match spool.read(&jid) {
+    match returns.read(&jid) {
         Ok(Some(returned)) => Ok(Value::map([
             ("fun", Value::from(returned.fun)),
             ("retcode", Value::from(returned.retcode)),

@@ -1,45 +1,20 @@
-//! The functions of a minion, a module in each file. A function is a Rust function with the attribute
-//! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module.
-
-mod cmd;
-mod event;
-mod grains;
-mod hidden_values;
-mod job_context;
-mod outcome;
-mod saltutil;
-mod signatures;
-mod sys;
-mod test;
+//! The registry of the functions of a minion, and the call of one.
 
 use saline_data::Value;
 use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
 use saline_messages::{ArgumentPlace, Arguments};
 
-pub use job_context::JobContext;
-pub use outcome::{Outcome, ended, ended_before_start, interrupted};
-pub use signatures::parameters_of;
-
-use crate::executor::JobControl;
-use crate::host::Host;
-use hidden_values::HiddenValues;
+use crate::functions::BUILT_IN;
+use crate::hidden_values::HiddenValues;
+use crate::job::JobControl;
+use crate::{Host, JobContext, Outcome};
 
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
 
-/// The modules that every minion has.
-const BUILT_IN: [(&str, Functions); 6] = [
-    ("cmd", cmd::FUNCTIONS),
-    ("event", event::FUNCTIONS),
-    ("grains", grains::FUNCTIONS),
-    ("saltutil", saltutil::FUNCTIONS),
-    ("sys", sys::FUNCTIONS),
-    ("test", test::FUNCTIONS),
-];
-
 /// The modules of a minion.
 #[derive(Debug, Default)]
-pub struct Modules(Registry<JobContext<'static>>);
+pub struct Modules(pub(crate) Registry<JobContext<'static>>);
 
 impl Modules {
     /// Creates the set of modules that every minion has.
@@ -149,6 +124,3 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "it panicked".to_owned())
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,7 @@
 use saline_data::Value;
 use saline_functions::function;
 
-use super::{Functions, JobContext};
+use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[&ITEMS, &ITEM, &GET, &LS];
 

@@ -46,23 +46,21 @@ impl Pool {
         }
     }
 
-    /// Waits for a free thread; none when the pool has been closed.
+    /// Waits for a free thread.
     ///
     /// # Cancel safety
     /// A dropped future leaves the queue.
-    pub async fn acquire(&self) -> Option<Permit> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.ok().map(Permit)
+    pub async fn acquire(&self) -> Permit {
+        permit_of(&self.permits).await
     }
 
     /// Waits for one of the few threads that are kept for functions about other jobs, so that these can
-    /// be ended while they hold all other threads; none when the pool has been closed.
+    /// be ended while they hold all other threads.
     ///
     /// # Cancel safety
     /// A dropped future leaves the queue.
-    pub async fn acquire_reserved(&self) -> Option<Permit> {
-        let permit = Arc::clone(&self.reserved).acquire_owned().await;
-        permit.ok().map(Permit)
+    pub async fn acquire_reserved(&self) -> Permit {
+        permit_of(&self.reserved).await
     }
 
     /// Runs `work` on a thread, under that permit. Returns none only when `work` panicked.
@@ -101,12 +99,15 @@ impl Pool {
             None => Some(work()),
         }
     }
+}
 
-    /// Closes the pool: no further permit is given. Running work goes on.
-    pub fn close(&self) {
-        self.permits.close();
-        self.reserved.close();
-    }
+async fn permit_of(permits: &Arc<Semaphore>) -> Permit {
+    let permit = Arc::clone(permits).acquire_owned().await;
+    #[expect(
+        clippy::expect_used,
+        reason = "acquiring fails only when the semaphore is closed, which nothing does"
+    )]
+    Permit(permit.expect("the semaphore is open"))
 }
 
 #[cfg(test)]
@@ -123,7 +124,7 @@ mod tests {
         let mut running = Vec::new();
         for _ in 0..100 {
             let (pool, barrier) = (pool.clone(), Arc::clone(&barrier));
-            let permit = pool.acquire().await.unwrap();
+            let permit = pool.acquire().await;
             let context = Context::default();
             running.push(context.spawn(async move {
                 pool.run(permit, move || barrier.wait()).await.unwrap();
@@ -142,23 +143,20 @@ mod tests {
     #[tokio::test]
     async fn the_others_wait() {
         let pool = Pool::new(Context::default(), 1);
-        let first = pool.acquire().await.unwrap();
+        let first = pool.acquire().await;
         let mut second = std::pin::pin!(pool.acquire());
         assert!(futures_now(second.as_mut()).is_none());
-        assert!(pool.acquire_reserved().await.is_some());
+        let _reserved = pool.acquire_reserved().await;
         drop(first);
-        assert!(second.await.is_some());
-        pool.close();
-        assert!(pool.acquire().await.is_none());
-        assert!(pool.acquire_reserved().await.is_none());
+        let _second = second.await;
     }
 
     #[tokio::test]
     async fn a_panic_gives_the_place_back() {
         let pool = Pool::new(Context::default(), 1);
-        let permit = pool.acquire().await.unwrap();
+        let permit = pool.acquire().await;
         assert!(pool.run(permit, || panic!("on purpose")).await.is_none());
-        assert!(pool.acquire().await.is_some());
+        let _again = pool.acquire().await;
     }
 
     /// Polls a future once.

@@ -6,8 +6,8 @@ use saline_functions::{BoundArguments, Context, Failure, Registry};
 
 use super::Outcome;
 use super::outcome::{ended, interrupted};
-use crate::executor::{JobControl, Woken};
 use crate::host::Host;
+use crate::job::{JobControl, Woken};
 
 /// What a function of a minion works with: its job, and the parts of the minion. It runs on a thread of its own and may
 /// block.

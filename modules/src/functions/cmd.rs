@@ -7,8 +7,8 @@ use std::time::Duration;
 use saline_data::Value;
 use saline_functions::{Failure, FromValue, Mismatch, function, parameters};
 
-use super::{Functions, JobContext, Outcome, ended, interrupted};
 use crate::command::{Command, CommandError, Finished, Output, split};
+use crate::{Functions, JobContext, Outcome, ended, interrupted};
 
 pub(super) const FUNCTIONS: Functions = &[&RUN, &RUN_ALL, &RETCODE, &RUN_STDOUT, &RUN_STDERR];
 

@@ -5,8 +5,10 @@ use saline_data::Value;
 use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;
 
-use crate::executor::Ending;
-use crate::spool::INTERRUPTED;
+use crate::job::Ending;
+
+/// The text of the return of a job that a stop of the minion ended.
+pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
 /// The retcode of an unknown function.
 const RETCODE_NOT_AVAILABLE: i64 = 254;

@@ -2,17 +2,14 @@ mod call;
 mod cmd;
 mod saltutil;
 
-use std::sync::Arc;
-
 use saline_data::Value;
 use saline_messages::{Arguments, MinionId, StartId};
 
 use super::{Modules, Outcome};
 use crate::event_queue::EventQueue;
-use crate::executor::{Entered, RunningJob, Stop};
 use crate::grains::GrainStore;
 use crate::host::Host;
-use crate::spool::Spool;
+use crate::job::{Entered, RunningJob, Stop};
 
 /// A minion without a master.
 struct Bench {
@@ -33,9 +30,7 @@ impl Bench {
         let host = Host::new(
             GrainStore::collect(id.clone(), "salt".into(), Vec::new()),
             EventQueue::new(id, StartId([1; 16])),
-            Some(Arc::new(
-                Spool::open(folder.path().join("spool.log"), false).unwrap(),
-            )),
+            None,
             Stop::new().unwrap(),
             folder.path().to_owned(),
             crate::command::tests::launcher(),

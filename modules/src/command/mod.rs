@@ -2,7 +2,7 @@
 
 mod child;
 mod describe;
-pub(crate) mod orphans;
+pub mod orphans;
 mod output;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use saline_exec::{InvalidVariable, LaunchError, UserError};
 
-use crate::executor::Ending;
+use crate::job::Ending;
 
 pub use output::Output;
 pub use words::{UnclosedQuote, split};

@@ -1,0 +1,29 @@
+//! The functions of a minion, and what they work with.
+//!
+//! Each file of `functions/` is one module. A function is a Rust function with the attribute
+//! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module; [`Modules`] is the registry of
+//! all. It gets a [`JobContext`]: its [job](job), and the [`Host`], which holds what it may use of the minion: the
+//! [grains], the queue of [events](event_queue), and the way to run a [command].
+
+pub mod command;
+pub mod event_queue;
+mod functions;
+pub mod grains;
+mod hidden_values;
+mod host;
+pub mod job;
+mod job_context;
+mod modules;
+mod outcome;
+pub mod oversize_output;
+mod refused_returns;
+mod signatures;
+#[cfg(test)]
+mod tests;
+
+pub use host::Host;
+pub use job_context::JobContext;
+pub use modules::{Functions, Modules};
+pub use outcome::{INTERRUPTED, Outcome, ended, ended_before_start, interrupted};
+pub use refused_returns::RefusedReturns;
+pub use signatures::parameters_of;
