@@ -6,6 +6,7 @@ use saline_functions::{BoundArguments, Context, Failure, Registry};
 
 use super::Outcome;
 use super::outcome::{ended, interrupted};
+use crate::command::{Command, CommandError, Finished};
 use crate::host::Host;
 use crate::job::{JobControl, Woken};
 
@@ -27,6 +28,20 @@ impl Context for JobContext<'_> {
 }
 
 impl JobContext<'_> {
+    /// Runs a command to its end, as [`Command::run`] does.
+    ///
+    /// # Errors
+    /// When it cannot be started, and when the minion stops or the job is ended before its end.
+    pub fn run(&self, command: &Command) -> Result<Finished, Failure> {
+        command
+            .run(self.host, self.job)
+            .map_err(|error| match error {
+                CommandError::Stopped => interrupted(),
+                CommandError::Ended(ending) => ended(&ending),
+                error => Failure::Execution(error.to_string()),
+            })
+    }
+
     /// Waits for `duration`.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! The registry of the functions of a minion, and the call of one.
 
+use std::collections::BTreeMap;
+
 use saline_data::Value;
 use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
 use saline_messages::{ArgumentPlace, Arguments};
@@ -12,38 +14,82 @@ use crate::{Host, JobContext, Outcome};
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
 
+/// A module of functions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Module {
+    /// The name, which stands before the dot in the names of its functions.
+    pub name: &'static str,
+    /// The functions.
+    pub functions: Functions,
+    /// Returns what the machine lacks that the functions need, as words after "this machine has no"; none if it has everything.
+    pub lacks: fn() -> Option<String>,
+}
+
+/// Creates a module whose functions need nothing that a machine may lack.
+pub(crate) const fn everywhere(name: &'static str, functions: Functions) -> Module {
+    Module {
+        name,
+        functions,
+        lacks: || None,
+    }
+}
+
 /// The modules of a minion.
 #[derive(Debug, Default)]
-pub struct Modules(pub(crate) Registry<JobContext<'static>>);
+pub struct Modules {
+    pub(crate) registry: Registry<JobContext<'static>>,
+    /// The modules that were left out, each with what the machine lacks.
+    absent: BTreeMap<String, String>,
+}
 
 impl Modules {
-    /// Creates the set of modules that every minion has.
+    /// Creates the set of all modules, whatever the machine lacks.
     pub fn built_in() -> Self {
         let none = Self::default();
-        BUILT_IN.iter().fold(none, |modules, (name, functions)| {
-            modules.with(name, functions)
+        BUILT_IN.iter().fold(none, |modules, module| {
+            modules.with(module.name, module.functions)
         })
+    }
+
+    /// Creates the set of the modules that work on this machine.
+    pub fn of_this_machine() -> Self {
+        let none = Self::default();
+        BUILT_IN
+            .iter()
+            .fold(none, |mut modules, module| match (module.lacks)() {
+                None => modules.with(module.name, module.functions),
+                Some(lacks) => {
+                    modules.absent.insert(module.name.to_owned(), lacks);
+                    modules
+                }
+            })
     }
 
     /// Adds a module; its functions replace those of the same name.
     #[must_use]
-    pub fn with(self, module: &str, functions: &[&Function<JobContext<'static>>]) -> Self {
-        Self(self.0.with(module, functions.iter().copied()))
+    pub fn with(mut self, module: &str, functions: &[&Function<JobContext<'static>>]) -> Self {
+        self.registry = self.registry.with(module, functions.iter().copied());
+        self
     }
 
     /// Returns the full names of the functions, in alphabetical order.
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(|(name, _)| name.to_owned()).collect()
+        self.registry
+            .iter()
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     /// Whether no function blocks, so that a job needs no thread: it is run where the minion serves its master.
     pub fn return_at_once(&self) -> bool {
-        self.0.iter().all(|(_, function)| !function.blocks)
+        self.registry.iter().all(|(_, function)| !function.blocks)
     }
 
     /// Whether `fun` waits until other jobs leave it a thread.
     pub fn blocks(&self, fun: &str) -> bool {
-        self.0.get(fun).is_none_or(|function| function.blocks)
+        self.registry
+            .get(fun)
+            .is_none_or(|function| function.blocks)
     }
 
     /// Takes the arguments of secret parameters out of a call; of an unknown function it has none.
@@ -52,7 +98,10 @@ impl Modules {
         fun: &str,
         arguments: &mut Arguments,
     ) -> Vec<(ArgumentPlace, Value)> {
-        let parameters: &[Parameter] = self.0.get(fun).map_or(&[], |found| &found.parameters);
+        let parameters: &[Parameter] = self
+            .registry
+            .get(fun)
+            .map_or(&[], |found| &found.parameters);
         take_secrets(parameters, arguments)
     }
 
@@ -72,16 +121,22 @@ impl Modules {
         host: &Host,
         job: &JobControl,
     ) -> Outcome {
-        let Some(function) = self.0.get(fun) else {
-            let known: Vec<&str> = self.0.iter().map(|(name, _)| name).collect();
-            return Outcome::not_available(fun, &known);
+        let Some(function) = self.registry.get(fun) else {
+            let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
+            let absent = fun
+                .split_once('.')
+                .and_then(|(name, _)| self.absent.get(name));
+            return match absent {
+                Some(lacks) => Outcome::lacking(fun, lacks),
+                None => Outcome::not_available(fun, &known),
+            };
         };
         let values = HiddenValues::of(&arguments, hidden);
         let run = || {
             let context = JobContext {
                 host,
                 job,
-                modules: &self.0,
+                modules: &self.registry,
             };
             (function.code)(&context, function.bind_hiding(arguments, hidden)?)
         };

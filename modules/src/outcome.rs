@@ -60,6 +60,14 @@ impl Outcome {
         )
     }
 
+    /// Returns the outcome of a function whose module was left out, since the machine lacks what it needs.
+    pub fn lacking(fun: &str, lacks: &str) -> Self {
+        Self::new(
+            format!("'{fun}' is not available: this machine has no {lacks}"),
+            RETCODE_NOT_AVAILABLE,
+        )
+    }
+
     /// Returns the outcome of a failure of the function `fun` with the documentation `doc`. The words before the
     /// reason are Salt's.
     pub fn of_failure(failure: &Failure, fun: &str, doc: &str) -> Self {

@@ -7,6 +7,7 @@ use saline_functions::{Function, Parameter};
 
 use crate::JobContext;
 use crate::functions::BUILT_IN;
+use crate::modules::Module;
 
 /// A function: its module, its name, and its parameters.
 type Signature = (&'static str, &'static str, &'static [Parameter]);
@@ -27,7 +28,7 @@ pub fn parameters_of(fun: &str) -> &'static [Parameter] {
 const fn count() -> usize {
     let (mut module, mut count) = (0, 0);
     while module < BUILT_IN.len() {
-        count += BUILT_IN[module].1.len();
+        count += BUILT_IN[module].functions.len();
         module += 1;
     }
     count
@@ -37,7 +38,9 @@ const fn signatures() -> [Signature; count()] {
     let mut all: [Signature; count()] = [("", "", &[]); count()];
     let (mut module, mut at) = (0, 0);
     while module < BUILT_IN.len() {
-        let (name, functions) = BUILT_IN[module];
+        let Module {
+            name, functions, ..
+        } = BUILT_IN[module];
         let mut function = 0;
         while function < functions.len() {
             all[at] = signature(name, functions[function]);
@@ -67,10 +70,10 @@ mod tests {
     #[test]
     fn the_table_has_the_parameters_of_every_function() {
         let modules = Modules::built_in();
-        for (name, function) in modules.0.iter() {
+        for (name, function) in modules.registry.iter() {
             assert_eq!(parameters_of(name), &*function.parameters, "{name}");
         }
-        assert_eq!(modules.0.iter().count(), SIGNATURES.len());
+        assert_eq!(modules.registry.iter().count(), SIGNATURES.len());
         assert!(
             parameters_of("cmd.run")
                 .iter()

@@ -25,7 +25,7 @@ async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionRe
         arguments: call.arguments,
         user: call.user,
     };
-    let called = caller::call(&call.config, master, Modules::built_in(), request).await;
+    let called = caller::call(&call.config, master, Modules::of_this_machine(), request).await;
     let called = called.map_err(|error| error.to_string())?;
     Ok(FunctionReturn {
         value: called.value,

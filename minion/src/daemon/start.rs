@@ -155,7 +155,7 @@ async fn daemon(
     let minion = match Minion::with_locks(
         config,
         registry,
-        Modules::built_in(),
+        Modules::of_this_machine(),
         program,
         ProtocolVersions::OURS,
         locks,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use saline_data::Value;
 use saline_functions::{Failure, FromValue, Mismatch, function, parameters};
 
-use crate::command::{Command, CommandError, Finished, Output, split};
-use crate::{Functions, JobContext, Outcome, ended, interrupted};
+use crate::command::{Command, Finished, Output, split};
+use crate::{Functions, JobContext, Outcome};
 
 pub(super) const FUNCTIONS: Functions = &[&RUN, &RUN_ALL, &RETCODE, &RUN_STDOUT, &RUN_STDERR];
 
@@ -188,11 +188,7 @@ impl Asked {
             merged: wanted != Wanted::Apart,
             discards_output: wanted == Wanted::Nothing,
         };
-        command.run(job.host, job.job).map_err(|error| match error {
-            CommandError::Stopped => interrupted(),
-            CommandError::Ended(ending) => ended(&ending),
-            error => Failure::Execution(error.to_string()),
-        })
+        job.run(&command)
     }
 
     /// Returns the words to run.

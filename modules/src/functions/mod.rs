@@ -1,4 +1,8 @@
-//! The functions that every minion has, a module in each file.
+//! The functions that minions have, a module in each file.
+//!
+//! A function has Salt's name and Salt's names of arguments, and documentation in our own words. One that changes something
+//! lasting says so (`#[function(changes)]`), has a parameter `test` that only tells what it would change, and returns what it
+//! did: a diff, `{old, new}`, or whether anything changed.
 
 mod cmd;
 mod event;
@@ -7,14 +11,14 @@ mod saltutil;
 mod sys;
 mod test;
 
-use crate::modules::Functions;
+use crate::modules::{Module, everywhere};
 
-/// The modules, by their names.
-pub(crate) const BUILT_IN: [(&str, Functions); 6] = [
-    ("cmd", cmd::FUNCTIONS),
-    ("event", event::FUNCTIONS),
-    ("grains", grains::FUNCTIONS),
-    ("saltutil", saltutil::FUNCTIONS),
-    ("sys", sys::FUNCTIONS),
-    ("test", test::FUNCTIONS),
+/// The modules, in alphabetical order.
+pub(crate) const BUILT_IN: [Module; 6] = [
+    everywhere("cmd", cmd::FUNCTIONS),
+    everywhere("event", event::FUNCTIONS),
+    everywhere("grains", grains::FUNCTIONS),
+    everywhere("saltutil", saltutil::FUNCTIONS),
+    everywhere("sys", sys::FUNCTIONS),
+    everywhere("test", test::FUNCTIONS),
 ];

@@ -321,3 +321,15 @@ fn a_grain_that_is_missing_has_the_given_default() {
         "ERROR executing 'grains.item': The following keyword arguments are not valid: defualt=7"
     );
 }
+
+#[test]
+fn a_function_of_a_module_that_was_left_out_says_what_the_machine_lacks() {
+    let outcome = Outcome::lacking("pkg.install", "apt-get");
+    assert_eq!(
+        (text(&outcome), outcome.retcode),
+        (
+            "'pkg.install' is not available: this machine has no apt-get",
+            254
+        )
+    );
+}
