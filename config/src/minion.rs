@@ -51,6 +51,8 @@ pub struct MinionConfig {
     pub output_file_size: u64,
     /// `pass_environment`: the names of further variables that commands get. A trailing `*` stands for any text.
     pub pass_environment: Vec<String>,
+    /// `module_dirs`: folders with executables that are modules.
+    pub module_dirs: Vec<PathBuf>,
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
@@ -80,6 +82,7 @@ impl Default for MinionConfig {
             process_count_max: 128,
             output_file_size: 128 * 1024 * 1024,
             pass_environment: Vec::new(),
+            module_dirs: Vec::new(),
             spool_sync_always: false,
             grains: Vec::new(),
             logging: Logging::default(),

@@ -27,6 +27,19 @@ pub fn line(data: &Value) -> Vec<u8> {
     write(&to_json(data), Spaced)
 }
 
+/// Reads one value.
+///
+/// # Errors
+/// When the bytes are not one value of JSON, or nest deeper than 128 levels.
+pub fn read(json: &[u8]) -> Result<Value, JsonError> {
+    serde_json::from_slice(json).map_err(JsonError)
+}
+
+/// The reason why bytes are not JSON.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct JsonError(serde_json::Error);
+
 /// Returns `data` with every mapping in the order of its keys.
 pub fn sorted(data: &Value) -> Value {
     match data {
@@ -130,6 +143,17 @@ mod tests {
             prop_assert_eq!(pretty, serde_json::from_slice::<serde_json::Value>(&line).unwrap());
             let ordered = super::pretty(&sorted(&value), Some(0));
             prop_assert!(serde_json::from_slice::<serde_json::Value>(&ordered).is_ok());
+        }
+
+        #[test]
+        fn what_was_read_is_written_the_same(value in values()) {
+            let once = read(&line(&value)).unwrap();
+            prop_assert_eq!(&read(&line(&once)).unwrap(), &once);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = read(&bytes);
         }
     }
 }

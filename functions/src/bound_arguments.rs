@@ -128,6 +128,14 @@ impl BoundArguments {
         std::mem::take(&mut self.kwargs)
     }
 
+    /// Returns all arguments: the positional ones beyond the parameters, and by name those of parameters, with their
+    /// defaults, and further ones.
+    pub fn into_all(self) -> (Vec<Value>, Mapping) {
+        let mut named: Mapping = self.values;
+        named.extend(self.kwargs);
+        (self.args.1, named)
+    }
+
     fn convert<T: FromValue>(&self, parameter: &str, value: Value) -> Result<T, ArgumentError> {
         T::from_value(value).map_err(|mismatch| ArgumentError::Mismatch {
             function: self.function.clone(),

@@ -11,6 +11,12 @@ use crate::{Context, Function, Selector};
 #[derive(Debug)]
 pub struct Registry<C: Context>(BTreeMap<String, Function<C>>);
 
+impl<C: Context> Clone for Registry<C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
 impl<C: Context> Default for Registry<C> {
     fn default() -> Self {
         Self(BTreeMap::new())

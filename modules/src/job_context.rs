@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use saline_functions::{BoundArguments, Context, Failure, Registry};
+use saline_functions::{BoundArguments, Context, Failure};
 
 use super::Outcome;
 use super::outcome::{ended, interrupted};
+use crate::Modules;
 use crate::command::{Command, CommandError, Finished};
 use crate::host::Host;
 use crate::job::{JobControl, Woken};
@@ -18,8 +19,10 @@ pub struct JobContext<'a> {
     pub host: &'a Host,
     /// The job that the function runs for.
     pub job: &'a JobControl,
-    /// All functions of the minion.
-    pub modules: &'a Registry<JobContext<'static>>,
+    /// The full name of the function.
+    pub function: &'a str,
+    /// The modules of the minion.
+    pub modules: &'a Modules,
 }
 
 impl Context for JobContext<'_> {

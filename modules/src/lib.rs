@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod event_queue;
+mod executables;
 mod functions;
 pub mod grains;
 mod hidden_values;

@@ -1,11 +1,14 @@
 //! The registry of the functions of a minion, and the call of one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use saline_data::Value;
 use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
 use saline_messages::{ArgumentPlace, Arguments};
 
+use crate::executables::Executables;
 use crate::functions::BUILT_IN;
 use crate::hidden_values::HiddenValues;
 use crate::job::JobControl;
@@ -40,6 +43,7 @@ pub struct Modules {
     pub(crate) registry: Registry<JobContext<'static>>,
     /// The modules that were left out, each with what the machine lacks.
     absent: BTreeMap<String, String>,
+    pub(crate) executables: Executables,
 }
 
 impl Modules {
@@ -105,6 +109,61 @@ impl Modules {
         take_secrets(parameters, arguments)
     }
 
+    /// Takes the executables in these folders for modules, beside those that are there. They never replace one.
+    #[must_use]
+    pub fn with_executables(mut self, folders: Vec<PathBuf>) -> Self {
+        self.executables = Executables::in_folders(folders);
+        self
+    }
+
+    /// Returns all functions, with those of executables, which are asked for them.
+    pub fn registry(&self, job: &JobContext<'_>) -> Cow<'_, Registry<JobContext<'static>>> {
+        match self.executables.are_wanted() {
+            false => Cow::Borrowed(&self.registry),
+            true => Cow::Owned(self.executables.beside(
+                &self.registry,
+                |module| self.is_built_in(module),
+                job,
+            )),
+        }
+    }
+
+    /// Whether the name of a module belongs to none of the executables.
+    fn is_built_in(&self, module: &str) -> bool {
+        let mut names = self
+            .registry
+            .iter()
+            .filter_map(|(fun, _)| fun.split_once('.'));
+        self.absent.contains_key(module) || names.any(|(name, _)| name == module)
+    }
+
+    /// Returns the function of a call; as an outcome, why there is none.
+    fn find(
+        &self,
+        context: &JobContext<'_>,
+    ) -> Result<Cow<'_, Function<JobContext<'static>>>, Outcome> {
+        let fun = context.function;
+        if let Some(function) = self.registry.get(fun) {
+            return Ok(Cow::Borrowed(function));
+        }
+        let (module, _) = fun.split_once('.').unwrap_or((fun, ""));
+        if let Some(lacks) = self.absent.get(module) {
+            return Err(Outcome::lacking(fun, lacks));
+        }
+        if !self.is_built_in(module) {
+            let found = self.executables.get(fun, context);
+            let found = found.map_err(|failure| Outcome::of_failure(&failure, fun, ""))?;
+            if let Some(function) = found {
+                return Ok(Cow::Owned(function));
+            }
+            if let Some(path) = self.executables.misnamed(module) {
+                return Err(Outcome::misnamed(fun, &path));
+            }
+        }
+        let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
+        Err(Outcome::not_available(fun, &known))
+    }
+
     /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes
     /// its return.
     pub fn call(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
@@ -121,25 +180,18 @@ impl Modules {
         host: &Host,
         job: &JobControl,
     ) -> Outcome {
-        let Some(function) = self.registry.get(fun) else {
-            let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
-            let absent = fun
-                .split_once('.')
-                .and_then(|(name, _)| self.absent.get(name));
-            return match absent {
-                Some(lacks) => Outcome::lacking(fun, lacks),
-                None => Outcome::not_available(fun, &known),
-            };
+        let context = JobContext {
+            host,
+            job,
+            function: fun,
+            modules: self,
+        };
+        let function = match self.find(&context) {
+            Ok(function) => function,
+            Err(outcome) => return outcome,
         };
         let values = HiddenValues::of(&arguments, hidden);
-        let run = || {
-            let context = JobContext {
-                host,
-                job,
-                modules: &self.registry,
-            };
-            (function.code)(&context, function.bind_hiding(arguments, hidden)?)
-        };
+        let run = || (function.code)(&context, function.bind_hiding(arguments, hidden)?);
         let run = || match hidden {
             [] => run(),
             _ => hide_panic(run),

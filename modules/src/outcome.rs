@@ -1,5 +1,7 @@
 //! The outcome of a function.
 
+use std::path::Path;
+
 use saline_config::nearest;
 use saline_data::Value;
 use saline_functions::{ArgumentError, Failure};
@@ -11,7 +13,7 @@ use crate::job::Ending;
 pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
 /// The retcode of an unknown function.
-const RETCODE_NOT_AVAILABLE: i64 = 254;
+pub(crate) const RETCODE_NOT_AVAILABLE: i64 = 254;
 
 /// The value and the retcode of a function.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +66,18 @@ impl Outcome {
     pub fn lacking(fun: &str, lacks: &str) -> Self {
         Self::new(
             format!("'{fun}' is not available: this machine has no {lacks}"),
+            RETCODE_NOT_AVAILABLE,
+        )
+    }
+
+    /// Returns the outcome of a function whose module would be the file `path`, had it no extension.
+    pub fn misnamed(fun: &str, path: &Path) -> Self {
+        let (path, name) = (path.display(), path.file_stem().unwrap_or_default());
+        Self::new(
+            format!(
+                "'{fun}' is not available: rename {path} to {}, since the executable of a module is named as the module",
+                name.display()
+            ),
             RETCODE_NOT_AVAILABLE,
         )
     }

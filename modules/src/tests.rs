@@ -1,5 +1,6 @@
 mod call;
 mod cmd;
+mod executables;
 mod saltutil;
 
 use saline_data::Value;

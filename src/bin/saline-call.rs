@@ -25,7 +25,8 @@ async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionRe
         arguments: call.arguments,
         user: call.user,
     };
-    let called = caller::call(&call.config, master, Modules::of_this_machine(), request).await;
+    let modules = Modules::of_this_machine().with_executables(call.config.module_dirs.clone());
+    let called = caller::call(&call.config, master, modules, request).await;
     let called = called.map_err(|error| error.to_string())?;
     Ok(FunctionReturn {
         value: called.value,

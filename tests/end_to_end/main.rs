@@ -25,6 +25,7 @@ mod local_users;
 mod masters_user;
 mod memory;
 mod moving;
+mod own_functions;
 mod presence;
 mod private_files;
 mod returns_at_the_timeout;

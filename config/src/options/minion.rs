@@ -1,6 +1,6 @@
 //! The options of a minion.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_data::Value;
@@ -280,6 +280,25 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
                     match plain.contains(['=', '*', '\0']) {
                         true => Err(format!("{name:?} is not a valid name of a variable")),
                         false => Ok(name.to_owned()),
+                    }
+                })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "module_dirs",
+        secrecy: Secrecy::Public,
+        unit: "path or list",
+        default: "",
+        help: "Folders with functions of your own: an executable named `NAME` in one of them is the module `NAME` (Salt's \
+               folders hold Python modules instead). See `docs/own-functions.md`.",
+        read: |config, given| {
+            config.module_dirs =
+                given.texts("the absolute path of a folder, or a list of them", |path| {
+                    let path = PathBuf::from(path);
+                    match path.is_absolute() {
+                        true => Ok(path),
+                        false => Err(format!("{} is not an absolute path", path.display())),
                     }
                 })?;
             Ok(())

@@ -152,10 +152,11 @@ async fn daemon(
         }
     }
     let pid_file = config.paths.pid_file.clone();
+    let modules = Modules::of_this_machine().with_executables(config.module_dirs.clone());
     let minion = match Minion::with_locks(
         config,
         registry,
-        Modules::of_this_machine(),
+        modules,
         program,
         ProtocolVersions::OURS,
         locks,

@@ -19,7 +19,8 @@ pub(super) const FUNCTIONS: Functions = &[&LIST_FUNCTIONS, &LIST_MODULES, &DOC, 
 ///     saline '*' sys.list_functions 'test.*' 'cmd.run*'
 #[function]
 fn list_functions(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value {
-    Value::texts(job.modules.selected(&wanted).map(|(name, _)| name))
+    let registry = job.modules.registry(job);
+    Value::texts(registry.selected(&wanted).map(|(name, _)| name))
 }
 
 /// Returns the names of the minion's modules. Globs choose among them.
@@ -30,8 +31,8 @@ fn list_functions(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value 
 ///     saline '*' sys.list_modules 's*'
 #[function]
 fn list_modules(job: &JobContext<'_>, #[args] wanted: Vec<Glob>) -> Value {
-    let modules: BTreeSet<&str> = job
-        .modules
+    let registry = job.modules.registry(job);
+    let modules: BTreeSet<&str> = registry
         .iter()
         .filter_map(|(name, _)| name.split_once('.'))
         .map(|(module, _)| module)
@@ -49,7 +50,7 @@ fn list_modules(job: &JobContext<'_>, #[args] wanted: Vec<Glob>) -> Value {
 ///     saline '*' sys.doc cmd.run 'test.*'
 #[function]
 fn doc(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value {
-    job.modules.documentation(&wanted)
+    job.modules.registry(job).documentation(&wanted)
 }
 
 /// Returns the signatures of functions: `args` are the names of their parameters, `defaults` the values of the last
@@ -63,6 +64,7 @@ fn doc(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value {
 ///     saline '*' sys.argspec 'grains.*'
 #[function]
 fn argspec(job: &JobContext<'_>, module: Option<Selector>) -> Value {
-    let selected = job.modules.selected(module.as_slice());
+    let registry = job.modules.registry(job);
+    let selected = registry.selected(module.as_slice());
     Value::map(selected.map(|(name, function)| (name, function.argspec())))
 }

@@ -1,0 +1,276 @@
+//! Operators' own functions: an executable named `NAME` in a folder of `module_dirs` is the module `NAME`, in any language.
+//!
+//! Called with `--describe` it prints which functions it has ([`description`]). Called without arguments it reads one call as
+//! JSON from its standard input, and prints what the function returns as JSON; its exit status is the retcode ([`call`]).
+//! An executable is described when somebody first asks for its functions, and again when its file has changed.
+
+mod call;
+mod description;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use saline_functions::{Failure, Function, Registry};
+use saline_private_files::{Changeable, changeable};
+
+use crate::JobContext;
+use crate::command::Command;
+use description::Description;
+
+/// The largest number of executables.
+const MAX_MODULES: usize = 256;
+
+/// How long an executable may take to describe its functions.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The executables that are modules.
+#[derive(Debug, Default)]
+pub struct Executables {
+    folders: Vec<PathBuf>,
+    described: Mutex<BTreeMap<PathBuf, Arc<Executable>>>,
+}
+
+/// An executable that has described its functions.
+#[derive(Debug)]
+struct Executable {
+    path: PathBuf,
+    version: FileVersion,
+    functions: Vec<Described>,
+}
+
+/// A function of an executable.
+#[derive(Debug)]
+struct Described {
+    function: Function<JobContext<'static>>,
+    /// How long a call may take.
+    time: Duration,
+    /// The user that the executable runs as; the minion's own if there is none.
+    user: Option<String>,
+}
+
+/// The version of a file: another one has another of these.
+#[derive(Debug, PartialEq, Eq)]
+struct FileVersion {
+    file: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Executables {
+    /// Creates the set of the executables in these folders. When several have the same name, the first folder's is taken.
+    pub fn in_folders(folders: Vec<PathBuf>) -> Self {
+        Self {
+            folders,
+            described: Mutex::default(),
+        }
+    }
+
+    /// Whether there are folders to look into.
+    pub fn are_wanted(&self) -> bool {
+        !self.folders.is_empty()
+    }
+
+    /// Returns the function `fun`; none if no executable has the name of its module.
+    ///
+    /// # Errors
+    /// When the executable is refused or does not describe its functions, and when it has no such function.
+    pub fn get(
+        &self,
+        fun: &str,
+        job: &JobContext<'_>,
+    ) -> Result<Option<Function<JobContext<'static>>>, Failure> {
+        let Some((module, name)) = fun.split_once('.') else {
+            return Ok(None);
+        };
+        let Some(path) = self.path(module) else {
+            return Ok(None);
+        };
+        let executable = self.describe(&path, job)?;
+        let found = executable.functions.iter();
+        let found = found.map(|one| &one.function).find(|f| f.name == name);
+        found.cloned().map(Some).ok_or_else(|| {
+            let names: Vec<&str> = executable
+                .functions
+                .iter()
+                .map(|f| &*f.function.name)
+                .collect();
+            Failure::Ended {
+                text: format!(
+                    "'{fun}' is not available: {} describes the functions {}",
+                    path.display(),
+                    names.join(", ")
+                ),
+                retcode: crate::outcome::RETCODE_NOT_AVAILABLE,
+            }
+        })
+    }
+
+    /// Returns a registry with the functions of the executables beside those in `built_in`, whose modules they never replace.
+    /// An executable that is refused or does not describe its functions is left out, and the log says why.
+    pub fn beside(
+        &self,
+        built_in: &Registry<JobContext<'static>>,
+        is_taken: impl Fn(&str) -> bool,
+        job: &JobContext<'_>,
+    ) -> Registry<JobContext<'static>> {
+        let mut all = built_in.clone();
+        for (module, path) in self.all() {
+            if is_taken(&module) {
+                tracing::warn!(
+                    "{} is not used: the minion has a module {module} of its own; give the executable another name",
+                    path.display()
+                );
+                continue;
+            }
+            match self.describe(&path, job) {
+                Ok(executable) => {
+                    let functions = executable.functions.iter().map(|one| &one.function);
+                    all = all.with(&module, functions);
+                }
+                Err(failure) => tracing::warn!("{failure}"),
+            }
+        }
+        all
+    }
+
+    /// Returns a file that is not taken for the module `module`, since its name has an extension.
+    pub fn misnamed(&self, module: &str) -> Option<PathBuf> {
+        self.folders.iter().find_map(|folder| {
+            let entries = fs::read_dir(folder).ok()?.flatten();
+            let mut paths = entries.map(|entry| entry.path());
+            paths.find(|path| {
+                path.extension().is_some() && path.file_stem() == Some(module.as_ref())
+            })
+        })
+    }
+
+    /// Returns the path of the executable of a module.
+    fn path(&self, module: &str) -> Option<PathBuf> {
+        if !is_module_name(module) {
+            return None;
+        }
+        let paths = self.folders.iter().map(|folder| folder.join(module));
+        paths.into_iter().find(|path| path.is_file())
+    }
+
+    /// Returns the executables by the names of their modules.
+    fn all(&self) -> BTreeMap<String, PathBuf> {
+        let mut all = BTreeMap::new();
+        for folder in &self.folders {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let name = name.to_str().filter(|name| is_module_name(name));
+                if let Some(name) = name.filter(|_| entry.path().is_file()) {
+                    all.entry(name.to_owned()).or_insert_with(|| entry.path());
+                }
+                if all.len() == MAX_MODULES {
+                    tracing::warn!(
+                        "{} and later folders of module_dirs are not read further: there are {MAX_MODULES} executables",
+                        folder.display()
+                    );
+                    return all;
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the executable, which is asked what it can unless it was asked before.
+    fn describe(&self, path: &Path, job: &JobContext<'_>) -> Result<Arc<Executable>, Failure> {
+        let refused =
+            |why: String| Failure::Execution(format!("{} is not used: {why}", path.display()));
+        let version = trusted(path).map_err(|error| refused(error.to_string()))?;
+        let known = self.lock().get(path).cloned();
+        if let Some(known) = known.filter(|known| known.version == version) {
+            return Ok(known);
+        }
+        let command = Command {
+            argv: vec![path.display().to_string(), "--describe".to_owned()],
+            folder: Some(PathBuf::from("/")),
+            timeout: Some(DESCRIBE_TIMEOUT),
+            ..Command::default()
+        };
+        let done = job.run(&command)?;
+        if done.timed_out {
+            let seconds = DESCRIBE_TIMEOUT.as_secs();
+            return Err(refused(format!(
+                "--describe took longer than {seconds} seconds"
+            )));
+        }
+        if done.retcode != 0 {
+            let said = call::excerpt(&done.stderr.into_bytes().unwrap_or_default());
+            let retcode = done.retcode;
+            return Err(refused(format!(
+                "--describe ended with retcode {retcode}: {said}"
+            )));
+        }
+        let printed = done.stdout.into_bytes().map_err(refused)?;
+        let description = Description::decode(&printed).map_err(|error| {
+            refused(format!("what --describe prints is not understood: {error}"))
+        })?;
+        let executable = Arc::new(Executable {
+            path: path.to_owned(),
+            version,
+            functions: description.functions(),
+        });
+        self.lock().insert(path.to_owned(), Arc::clone(&executable));
+        Ok(executable)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Arc<Executable>>> {
+        self.described
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a file of this name is a module: a letter, then letters, digits and underscores, all small.
+fn is_module_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 64
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Returns the version of an executable that nobody can change but root and the minion's user.
+///
+/// # Errors
+/// When the file is no such executable. Says what to do.
+fn trusted(path: &Path) -> io::Result<FileVersion> {
+    let path = fs::canonicalize(path)?;
+    let found = fs::metadata(&path)?;
+    if found.mode() & 0o111 == 0 {
+        return Err(io::Error::other("it is not executable: chmod +x it"));
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    for (place, found) in [(&*path, &found), (folder, &fs::metadata(folder)?)] {
+        let others = match changeable(found) {
+            None if found.mode() & 0o020 == 0 || found.gid() == 0 => continue,
+            None => format!("its group can write to it: chmod g-w {}", place.display()),
+            Some(Changeable::ByAll(mode)) => {
+                format!(
+                    "everybody can write to {} (mode {mode:o}): chmod go-w it",
+                    place.display()
+                )
+            }
+            Some(Changeable::ByOwner(owner)) => {
+                format!(
+                    "{} belongs to user {owner}: chown it to root",
+                    place.display()
+                )
+            }
+        };
+        return Err(io::Error::other(others));
+    }
+    Ok(FileVersion {
+        file: (found.dev(), found.ino()),
+        size: found.size(),
+        changed: (found.ctime(), found.ctime_nsec()),
+    })
+}
