@@ -9,6 +9,7 @@ mod arguments;
 mod auth;
 mod batch;
 mod caller;
+mod calls;
 mod envelope;
 mod event;
 mod event_origin;
@@ -35,6 +36,7 @@ pub use batch::{Batch, BatchRequest, BatchSize};
 pub use caller::{
     CallerReply, CallerRequest, CallerReturn, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, is_function_name,
 };
+pub use calls::{CallsError, calls, compound, is_compound, shown_functions};
 pub use envelope::{
     Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
 };

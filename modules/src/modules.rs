@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use saline_data::Value;
 use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
-use saline_messages::{ArgumentPlace, Arguments};
+use saline_messages::{ArgumentPlace, Arguments, calls, is_compound};
 
 use crate::executables::Executables;
 use crate::functions::BUILT_IN;
 use crate::hidden_values::HiddenValues;
 use crate::job::JobControl;
-use crate::{Host, JobContext, Outcome};
+use crate::{Host, JobContext, Outcome, ended_before_start};
 
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
@@ -180,6 +180,9 @@ impl Modules {
         host: &Host,
         job: &JobControl,
     ) -> Outcome {
+        if is_compound(fun) {
+            return self.call_each(fun, arguments, host, job);
+        }
         let context = JobContext {
             host,
             job,
@@ -211,6 +214,39 @@ impl Modules {
                 tracing::error!("{fun} panicked: {text}");
                 Outcome::of_failure(&Failure::Exception(text), fun, "")
             }
+        }
+    }
+}
+
+impl Modules {
+    /// Runs the functions of a job of several one after the other. The return is a mapping of their names to their returns,
+    /// and the retcode is that of the first that failed. A function that is named twice has the return of its last run, as
+    /// in Salt.
+    fn call_each(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
+        let calls = match calls(fun, arguments) {
+            Ok(calls) => calls,
+            Err(error) => {
+                return Outcome::of_failure(&Failure::Invocation(error.to_string()), fun, "");
+            }
+        };
+        let mut retcode = 0;
+        let mut returns: Vec<(String, Value)> = Vec::new();
+        for (fun, arguments) in calls {
+            let outcome = match job.ending() {
+                Some(ending) => Outcome::of_failure(&ended_before_start(&ending), &fun, ""),
+                None => self.call_hiding(&fun, arguments, &[], host, job),
+            };
+            if retcode == 0 {
+                retcode = outcome.retcode;
+            }
+            match returns.iter_mut().find(|(name, _)| *name == fun) {
+                Some((_, value)) => *value = outcome.value,
+                None => returns.push((fun, outcome.value)),
+            }
+        }
+        Outcome {
+            value: Value::Map(returns),
+            retcode,
         }
     }
 }

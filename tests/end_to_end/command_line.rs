@@ -423,3 +423,35 @@ fn the_quickstart_ends_quietly_when_its_reader_does() {
         .unwrap();
     assert_eq!((ended(&mut child).code(), said.as_str()), (Some(1), ""));
 }
+
+#[test]
+fn several_functions_are_one_job_with_a_return_for_each() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let said = fleet.saline(&[
+        "m1",
+        "test.ping,cmd.run,test.echo",
+        ",",
+        "echo ran; exit 3",
+        ",",
+        "a,b",
+        "--out",
+        "json",
+        "--static",
+    ]);
+    let said = said.expect(1);
+    let returned: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(
+        returned["m1"],
+        serde_json::json!({"test.ping": true, "cmd.run": "ran", "test.echo": "a,b"})
+    );
+    let refused = fleet
+        .saline(&["m1", "test.ping,test.echo,test.arg", "a,b"])
+        .expect(64);
+    assert!(
+        refused
+            .stderr
+            .contains("3 functions need 2 ',' between their arguments, and there are 1"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -5,6 +5,7 @@
 mod about;
 mod batch;
 mod call;
+mod calls;
 mod key;
 mod process;
 mod refusal;

@@ -16,7 +16,6 @@ const SALTS: &[&str] = &[
     "-R",
     "--range",
     "--output-diff",
-    "--args-separator",
     "--module-executors",
     "--executor-opts",
     "--return",

@@ -5,13 +5,14 @@ use std::io;
 use std::time::Duration;
 
 use clap::Parser;
-use saline_config::{parse_argument, parse_call};
+use saline_config::parse_argument;
 use saline_data::printable::escape_line;
 use saline_data::{Packed, Value};
-use saline_messages::{Jid, MAX_METADATA};
+use saline_messages::{Arguments, Jid, MAX_METADATA};
 use saline_targeting::{Target, TargetKind};
 
 use super::batch::BatchOptions;
+use super::calls::calls;
 use super::secret::SecretOptions;
 use super::{
     AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
@@ -90,6 +91,10 @@ pub(crate) struct SalineArguments {
     )]
     doc: bool,
 
+    /// With several functions (test.ping,cmd.run), use this between the arguments of one and of the next.
+    #[arg(help_heading = "Job", long, value_name = "TEXT", default_value = ",")]
+    args_separator: String,
+
     /// Read further options and arguments from the standard input, one on each line.
     #[arg(help_heading = "Job", long)]
     args_stdin: bool,
@@ -98,6 +103,10 @@ pub(crate) struct SalineArguments {
     /// minion returns within half a second.
     #[arg(help_heading = "Job", long)]
     start_event: bool,
+
+    /// Accepted for compatibility; does nothing: no job is needed to find out which minions run one.
+    #[arg(help_heading = "Job", long, value_name = "TIME", value_parser = time_span)]
+    gather_job_timeout: Option<Duration>,
 
     #[command(flatten, next_help_heading = "Batch")]
     pub(crate) batch: BatchOptions,
@@ -121,6 +130,10 @@ pub(crate) struct SalineArguments {
     /// Do not print the minions that did not return. The last line still counts them.
     #[arg(help_heading = "Output", long)]
     pub(crate) hide_timeout: bool,
+
+    /// Accepted for compatibility; does nothing: minions that did not return are always printed.
+    #[arg(help_heading = "Output", long)]
+    show_timeout: bool,
 
     /// Show on the terminal how many minions have returned, and which one is waited for and when it was heard last.
     #[arg(help_heading = "Output", short = 'p', long)]
@@ -182,9 +195,16 @@ impl SalineArguments {
         if needs_function && read.words.get(1).is_some_and(String::is_empty) {
             return Err(Refused::usage(USAGE, "the name of the function is empty"));
         }
-        let named = parse_call(read.function(), read.arguments()).named;
-        let names = named.iter().map(|(name, _)| name.as_str());
-        if let Err(message) = read.secrets.check(names, read.args_stdin) {
+        let checked = read.calls().and_then(|calls| {
+            let named = calls.iter().flat_map(|(_, arguments)| &arguments.named);
+            let names = named.map(|(name, _)| name.as_str());
+            match calls.len() > 1 {
+                // Two functions may have arguments of one name.
+                true => read.secrets.refuse_any(),
+                false => read.secrets.check(names, read.args_stdin),
+            }
+        });
+        if let Err(message) = checked {
             return Err(Refused::usage(USAGE, &message));
         }
         Ok(read)
@@ -235,6 +255,14 @@ impl SalineArguments {
     pub(crate) fn arguments(&self) -> &[String] {
         let first = if self.doc { 1 } else { 2 };
         self.words.get(first..).unwrap_or_default()
+    }
+
+    /// Returns the functions with their arguments: one, unless several are named with commas between them.
+    ///
+    /// # Errors
+    /// When the arguments are not divided among all functions.
+    pub(crate) fn calls(&self) -> Result<Vec<(String, Arguments)>, String> {
+        calls(self.function(), self.arguments(), &self.args_separator)
     }
 
     /// Returns what is noted with the job.

@@ -61,6 +61,20 @@ impl FromStr for SecretSource {
 }
 
 impl SecretOptions {
+    /// Refuses every secret argument, for a job of several functions.
+    ///
+    /// # Errors
+    /// When there is one: a line that says what to do instead.
+    pub(crate) fn refuse_any(&self) -> Result<(), String> {
+        match self.secrets.is_empty() {
+            true => Ok(()),
+            false => Err(
+                "--secret is for a job of one function: run the one that needs it by itself"
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// Checks that the values can be read, beside the names of other arguments. `uses_input` says that the standard
     /// input has been read already.
     ///

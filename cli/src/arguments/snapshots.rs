@@ -532,7 +532,6 @@ fn options_of_salt_are_taken_or_named() {
         "--return",
         "--return_config",
         "--return_kwargs",
-        "--args-separator",
         "--output-diff",
         "-a",
         "--auth",

@@ -5,11 +5,10 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use saline_client::{Client, JobSpec, SecretArguments};
-use saline_config::parse_call;
 use saline_data::Value;
 use saline_data::printable::escape_line;
 use saline_functions::take_secrets;
-use saline_messages::{Arguments, Jid, OrderWarning};
+use saline_messages::{Arguments, Jid, OrderWarning, compound};
 use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
@@ -137,11 +136,22 @@ fn call_arguments(
     input: impl Read,
     parameters_of: ParametersOf,
 ) -> Result<(Arguments, SecretArguments), String> {
-    let function = arguments.function();
-    let mut arg = parse_call(function, arguments.arguments());
-    let SecretArguments(marked) = arguments.secrets.read(input)?;
-    let mut secrets = take_secrets(parameters_of(function), &mut arg);
-    secrets.extend(marked);
+    let mut calls = arguments.calls()?;
+    if let [(function, arg)] = &mut calls[..] {
+        let SecretArguments(marked) = arguments.secrets.read(input)?;
+        let mut secrets = take_secrets(parameters_of(function), arg);
+        secrets.extend(marked);
+        return Ok((std::mem::take(arg), SecretArguments(secrets)));
+    }
+    for (function, arg) in &mut calls {
+        if !take_secrets(parameters_of(function), arg).is_empty() {
+            return Err(format!(
+                "{function} has secret arguments, which are for a job of one function: run it by itself"
+            ));
+        }
+    }
+    let (_, arg) = compound(&calls);
+    let secrets = Vec::new();
     Ok((arg, SecretArguments(secrets)))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use saline_config::{AccessRule, FunctionRule, RuleScope};
-use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
+use saline_messages::{Arguments, MinionId, PackedArguments, calls, is_compound, is_secret};
 use saline_targeting::TooManySteps;
 
 use super::job_functions::shown;
@@ -58,6 +58,57 @@ impl Authorizer {
     /// # Errors
     /// The refusal, with a line for the one who asked.
     pub(crate) fn authorize(
+        &self,
+        principal: &Principal,
+        action: Action,
+        about: About<'_>,
+    ) -> Result<Allowed, Refusal> {
+        match about {
+            About::Function {
+                fun,
+                arguments,
+                minions,
+                ..
+            } if action == Action::Publish && is_compound(fun) => {
+                self.authorize_each(principal, (fun, arguments), minions)
+            }
+            about => self.authorize_one(principal, action, about),
+        }
+    }
+
+    /// Decides whether the principal may run each function of a job of several. None of them reaches jobs, unless the
+    /// principal sees all: the arguments name one job for one function alone.
+    fn authorize_each(
+        &self,
+        principal: &Principal,
+        (fun, arguments): (&str, &PackedArguments),
+        minions: Reached<'_>,
+    ) -> Result<Allowed, Refusal> {
+        let malformed = || Refusal {
+            rule: Cow::Borrowed("malformed arguments"),
+            line: format!("{principal} may not run {fun}: its arguments cannot be read"),
+        };
+        let arguments = arguments.unpack().map_err(|_| malformed())?;
+        let calls = calls(fun, arguments).map_err(|_| malformed())?;
+        let mut rules: Vec<String> = Vec::new();
+        for (fun, arguments) in calls {
+            let about = About::Function {
+                fun: &fun,
+                arguments: &arguments.pack(),
+                minions,
+                job: None,
+            };
+            let allowed = self.authorize_one(principal, Action::Publish, about)?;
+            if !rules.iter().any(|rule| *rule == allowed.rule) {
+                rules.push(allowed.rule.into_owned());
+            }
+        }
+        Ok(Allowed {
+            rule: Cow::Owned(rules.join(" and ")),
+        })
+    }
+
+    fn authorize_one(
         &self,
         principal: &Principal,
         action: Action,

@@ -267,7 +267,7 @@ fn rules_are_judged_on_each_minion() {
         (
             "test.ping,cmd.run",
             &["web1"],
-            format!("local user ann may not run test.ping,cmd.run: {none}"),
+            "local user ann may not run test.ping,cmd.run: its arguments cannot be read".to_owned(),
         ),
         // Those for everybody are for who is not named.
         (
@@ -445,6 +445,69 @@ fn a_pattern_that_takes_too_many_steps_allows_nothing_and_refuses_in_the_blackli
         refusing
             .authorize(&ann, Action::Publish, about(&arguments))
             .is_err()
+    );
+}
+
+#[test]
+fn each_function_of_a_job_of_several_is_decided_by_itself() {
+    let rules = "
+publisher_acl:
+  ann:
+    - test.*
+    - 'web*': [{pkg.install: {args: ['vim.*']}}]
+    - 'web1': [saltutil.*]
+publisher_acl_blacklist: {modules: [test.exception]}
+";
+    let call = |fun: &str, argument: &str| {
+        let positional = vec![Value::from(argument)];
+        let arguments = Arguments {
+            positional,
+            named: Vec::new(),
+        };
+        (fun.to_owned(), arguments)
+    };
+    let decide = |calls: &[(String, Arguments)], on: &str| {
+        let (fun, arguments) = saline_messages::compound(calls);
+        let minions = [id(on)];
+        let about = About::Function {
+            fun: &fun,
+            arguments: &arguments.pack(),
+            minions: by_ids(&minions),
+            job: None,
+        };
+        let decided = authorizer(rules).authorize(&user("ann", &[]), Action::Publish, about);
+        decided.map_or_else(|refusal| refusal.line, |allowed| allowed.rule.into_owned())
+    };
+    let (echo, vim) = (call("test.echo", "a"), call("pkg.install", "vim-tiny"));
+    assert_eq!(
+        decide(&[echo.clone(), vim.clone()], "web1"),
+        "publisher_acl: test.* and publisher_acl: web*: pkg.install"
+    );
+    // A pattern over the names of both would match: test.* is not about what follows a comma.
+    let refused = decide(&[echo.clone(), call("cmd.run", "id")], "web1");
+    assert!(
+        refused.starts_with("local user ann may not run cmd.run: no rule"),
+        "{refused}"
+    );
+    let refused = decide(&[echo.clone(), call("pkg.install", "nano")], "web1");
+    assert!(
+        refused.starts_with("local user ann may not run pkg.install: no rule"),
+        "{refused}"
+    );
+    let refused = decide(&[vim, echo.clone()], "db1");
+    assert!(
+        refused.starts_with("local user ann may not run pkg.install on db1"),
+        "{refused}"
+    );
+    let refused = decide(&[echo.clone(), call("test.exception", "x")], "web1");
+    assert!(refused.contains("publisher_acl_blacklist"), "{refused}");
+    let refused = decide(
+        &[echo, call("saltutil.find_job", "20261121100000000000")],
+        "web1",
+    );
+    assert!(
+        refused.contains("but with the id of a job of its own"),
+        "{refused}"
     );
 }
 

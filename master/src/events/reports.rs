@@ -6,7 +6,7 @@ use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
     EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments, RunEvent,
-    RunnerEnd,
+    RunnerEnd, shown_functions,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
@@ -255,7 +255,7 @@ pub(super) fn job_new_data(
     let missing = ids(|state| state == MinionJobState::NotConnected);
     vec![
         ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
-        ("fun", Value::from(job.fun.as_str())),
+        ("fun", shown_functions(&job.fun)),
         ("jid", Value::from(job.jid.as_str())),
         ("minions", ids(|_| true)),
         ("missing", missing),
@@ -270,7 +270,7 @@ pub(super) fn job_new_data(
 pub(super) fn job_returned_data(jid: &Jid, id: &MinionId, report: ReturnReport) -> EventData {
     let mut data = vec![("cmd", Value::from("_return"))];
     if let Some(call) = &report.call {
-        data.push(("fun", Value::from(call.fun.as_str())));
+        data.push(("fun", shown_functions(&call.fun)));
     }
     data.extend([
         ("id", Value::from(id.as_str())),

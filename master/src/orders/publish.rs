@@ -14,8 +14,8 @@ use saline_channel::publication::sign_job;
 use saline_data::printable::number_of;
 use saline_data::{Packed, Value, time_span};
 use saline_messages::{
-    Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OrderWarning,
-    PackedArguments, PublishRequest, Published, SignedJob,
+    CallsError, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim,
+    OrderWarning, PackedArguments, PublishRequest, Published, SignedJob, calls, is_compound,
 };
 use saline_targeting::Target;
 
@@ -73,6 +73,15 @@ fn check(request: &PublishRequest) -> Result<(), OrderError> {
     if request.fun.len() > MAX_FUNCTION || request.user.len() > MAX_USER {
         let why = "the name of a function, or of a user, is too long";
         return Err(OrderError::Invalid(why.to_owned()));
+    }
+    if is_compound(&request.fun) {
+        let arguments = request.arg.unpack().map_err(|_| CallsError::Malformed);
+        let checked = arguments.and_then(|arguments| calls(&request.fun, arguments));
+        checked.map_err(|error| OrderError::Invalid(error.to_string()))?;
+        if request.secrets.is_some() {
+            let why = "secret arguments are passed to one function alone, and this job has several";
+            return Err(OrderError::Invalid(why.to_owned()));
+        }
     }
     let refused = request.metadata.as_ref().and_then(refused_metadata);
     refused.map_or(Ok(()), |why| Err(OrderError::Invalid(why)))

@@ -333,3 +333,27 @@ fn a_function_of_a_module_that_was_left_out_says_what_the_machine_lacks() {
         )
     );
 }
+
+#[test]
+fn a_job_of_several_functions_returns_each_by_its_name() {
+    let bench = Bench::new();
+    let lists: Vec<Value> = ["[a]", "[3]", "[]"]
+        .map(|text| saline_data::yaml::parse(text).unwrap())
+        .into();
+    let several = "test.echo,test.retcode,test.nope";
+    let outcome = bench.call(several, &lists, &[]);
+    assert_eq!(outcome.retcode, 3);
+    let get = |fun| outcome.value.get(fun);
+    assert_eq!(get("test.echo"), Some(&"a".into()));
+    assert_eq!(get("test.retcode"), Some(&Value::Bool(true)));
+    let unknown = get("test.nope").and_then(Value::as_str).unwrap();
+    assert!(
+        unknown.starts_with("'test.nope' is not available"),
+        "{unknown}"
+    );
+    let short = bench.call(several, &lists[..2], &[]);
+    assert_eq!(
+        text(&short),
+        "ERROR executing 'test.echo,test.retcode,test.nope': 3 functions have 2 lists of arguments"
+    );
+}
