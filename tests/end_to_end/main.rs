@@ -12,6 +12,7 @@ mod commands;
 mod daemons;
 mod durability;
 mod durable_events;
+mod embedding;
 mod event_listener;
 mod first_job;
 mod identity;
