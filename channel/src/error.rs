@@ -52,6 +52,16 @@ pub enum KeyError {
         /// The file of the private key.
         path: PathBuf,
     },
+    /// The next identity is there without the present one, which has to sign it.
+    #[error(
+        "{} is there, and identity.key, which has to sign it as its successor, is not: put identity.key back from a copy; \
+         without one remove this file, and a new identity is made, which peers that trust the old one refuse",
+        path.display()
+    )]
+    NextAlone {
+        /// The file of the next private key.
+        path: PathBuf,
+    },
     /// The text does not hold a key.
     #[error("not {0}")]
     Malformed(&'static str),

@@ -26,14 +26,24 @@ pub fn create_private_folder(path: &Path) -> Result<(), KeyError> {
     saline_private_files::create_folder(path).map_err(io_error("use", path))
 }
 
+/// Checks a folder that exists as [`create_private_folder`] does.
+///
+/// # Errors
+/// When somebody else could put files into the folder.
+pub fn check_private_folder(path: &Path) -> Result<(), KeyError> {
+    match saline_private_files::check_folder(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        checked => checked.map_err(io_error("use", path)),
+    }
+}
+
 /// Writes `text` to `path` with this mode, through a temporary file beside it.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let temporary = path.with_file_name(name);
+    let name = path.file_name().unwrap_or_default();
+    let temporary = path.with_file_name(saline_private_files::unfinished_name(name));
     let attempt = || {
         let _ = fs::remove_file(&temporary);
         let mut file = OpenOptions::new()

@@ -61,6 +61,22 @@ impl MasterIdentity {
         })
     }
 
+    /// Checks whether the keys of a master in `folder` can be read, with those of a rotation that was begun. What is missing
+    /// passes if [`load_or_create`](Self::load_or_create) creates it. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`load_or_create`](Self::load_or_create), as far as nothing has to be written to tell.
+    pub fn check(folder: &Path) -> Result<(), KeyError> {
+        key_file::check_private_folder(folder)?;
+        let present = Identity::read_in(folder)?;
+        let next = Identity::read_optional(&folder.join(NEXT_FILE))?;
+        if next.is_some() && present.is_none() {
+            return Err(next_alone(folder));
+        }
+        NoiseKey::read_private(&folder.join(super::noise_key::FILE))?;
+        Successors::read(&folder.join(SUCCESSORS_FILE)).map(drop)
+    }
+
     /// Returns the identity that the master's next start takes over, if one was [prepared](Self::prepare_next).
     ///
     /// # Errors
@@ -86,13 +102,20 @@ impl MasterIdentity {
     }
 }
 
+/// Returns the error of a next identity that no present one can sign.
+fn next_alone(folder: &Path) -> KeyError {
+    KeyError::NextAlone {
+        path: folder.join(NEXT_FILE),
+    }
+}
+
 /// Replaces the present identity with the next one, if there is one. Returns the identity that was replaced.
 fn take_over_next(folder: &Path) -> Result<Option<PublicIdentity>, KeyError> {
     let next_path = folder.join(NEXT_FILE);
     let Some(next) = Identity::read_optional(&next_path)? else {
         return Ok(None);
     };
-    let identity = Identity::load(folder)?;
+    let identity = Identity::read_in(folder)?.ok_or_else(|| next_alone(folder))?;
     // The same key may be in both files after a copy of the folder was put back over it.
     let is_taken_over = next.public() == identity.public();
     if !is_taken_over {

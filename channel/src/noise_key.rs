@@ -67,12 +67,7 @@ impl NoiseKey {
         let issued = before
             .as_ref()
             .map_or_else(now, |before| before.time.saturating_add(1).max(now()));
-        if let Some(text) = key_file::read_private(&path)? {
-            let private = pem::decode_private(LABEL, pem::X25519_PRIVATE_PREFIX, &text);
-            let private = private.ok_or(KeyError::NotAKey {
-                what: "an X25519 private key in PEM (PKCS #8)",
-                path,
-            })?;
+        if let Some(private) = Self::read_private(&path)? {
             let mut key = Self::from_private(private, issued)?;
             match before.filter(|before| before.key == key.public) {
                 Some(before) => key.issued = before.time,
@@ -87,6 +82,18 @@ impl NoiseKey {
         key_file::write(&path, &text, 0o600)?;
         key.write_issued(&public_path)?;
         Ok(key)
+    }
+
+    /// Reads the private half in the file `path`, if it is there.
+    pub(super) fn read_private(path: &Path) -> Result<Option<Zeroizing<[u8; 32]>>, KeyError> {
+        let Some(text) = key_file::read_private(path)? else {
+            return Ok(None);
+        };
+        let private = pem::decode_private(LABEL, pem::X25519_PRIVATE_PREFIX, &text);
+        private.map(Some).ok_or_else(|| KeyError::NotAKey {
+            what: "an X25519 private key in PEM (PKCS #8)",
+            path: path.to_owned(),
+        })
     }
 
     /// Removes the private key in `folder`, if there is one. The time at which it was issued stays noted, so that the next

@@ -95,7 +95,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
             format!("{line}\nThe job was cancelled before the minion began, and will not run.")
         }
         Absence::Withdrawn => format!(
-            "{line}\nThe minion's key was deleted or rejected before it returned. No return will be taken."
+            "{line}\nThe minion's key was deleted or rejected before it returned, or the job was queued by an earlier identity of the master that the minions do not follow. No return will be taken."
         ),
         Absence::ReturnedAndLost => format!(
             "{line}\nThe minion returned, and the return is lost: the job store was restored from an older copy."
@@ -201,7 +201,7 @@ mod tests {
         The job was cancelled before the minion began, and will not run.
         ===
         Minion did not return. [Withdrawn]
-        The minion's key was deleted or rejected before it returned. No return will be taken.
+        The minion's key was deleted or rejected before it returned, or the job was queued by an earlier identity of the master that the minions do not follow. No return will be taken.
         ===
         Minion did not return. [Returned and lost]
         The minion returned, and the return is lost: the job store was restored from an older copy.

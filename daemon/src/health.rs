@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use saline_protocol::transport::Clock;
 use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
@@ -138,23 +140,10 @@ fn path(sock_dir: &Path) -> PathBuf {
 /// Returns the exit code: 0 when the daemon is well, 1 when it names a problem, 2 when it does not answer.
 pub fn print_health(program: &str, sock_dir: &Path) -> ExitCode {
     let path = path(sock_dir);
-    let answer = match ask(&path) {
+    let answer = match ask(&path, ANSWER_TIMEOUT) {
         Ok(answer) => answer,
         Err(error) => {
-            let hint = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    "; the daemon does not run, or has another sock_dir"
-                }
-                io::ErrorKind::PermissionDenied => "; ask as root, or as the daemon's user",
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    "; the daemon has hung: look at its log, and restart it"
-                }
-                _ => "",
-            };
-            eprintln!(
-                "{program}: no daemon answers at {}: {error}{hint}",
-                path.display()
-            );
+            eprintln!("{program}: {}", explain(&path, &error));
             return ExitCode::from(NOT_RUNNING);
         }
     };
@@ -170,9 +159,43 @@ pub fn print_health(program: &str, sock_dir: &Path) -> ExitCode {
     }
 }
 
-fn ask(path: &Path) -> io::Result<Value> {
-    let stream = BlockingStream::connect(path)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+/// Returns the line about a daemon that gave no answer.
+fn explain(path: &Path, error: &io::Error) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            return format!(
+                "the daemon at {} does not answer within {} s: the daemon has hung, look at its log and restart it",
+                path.display(),
+                ANSWER_TIMEOUT.as_secs()
+            );
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            "; the daemon does not run, or has another sock_dir"
+        }
+        io::ErrorKind::PermissionDenied => "; ask as root, or as the daemon's user",
+        _ => "",
+    };
+    format!("no daemon answers at {}: {error}{hint}", path.display())
+}
+
+/// Connects to the socket. A daemon that has hung accepts nothing, and once its queue of connections is full, connecting blocks
+/// too: `WouldBlock` after `within`.
+fn connect_within(path: &Path, within: Duration) -> io::Result<BlockingStream> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // The time-out of sending bounds connecting as well.
+    set_socket_timeout(&socket, Timeout::Send, Some(within))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(BlockingStream::from(socket))
+}
+
+fn ask(path: &Path, within: Duration) -> io::Result<Value> {
+    let stream = connect_within(path, within)?;
+    stream.set_read_timeout(Some(within))?;
     let mut text = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut text)?;
     if text.is_empty() {
@@ -194,7 +217,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let asking = std::thread::spawn({
             let file = file.clone();
-            move || ask(&file).unwrap()
+            move || ask(&file, ANSWER_TIMEOUT).unwrap()
         });
         let request = socket.next().await.unwrap();
         let mut health = Health::of_this_process();
@@ -215,11 +238,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = path(folder.path());
         drop(std::os::unix::net::UnixListener::bind(&file).unwrap());
-        assert!(ask(&file).is_err() && file.exists());
+        assert!(ask(&file, ANSWER_TIMEOUT).is_err() && file.exists());
         let socket = HealthSocket::bind(folder.path()).unwrap();
-        let asking = std::thread::spawn(move || ask(&file).unwrap());
+        let asking = std::thread::spawn(move || ask(&file, ANSWER_TIMEOUT).unwrap());
         let request = socket.next().await.unwrap();
         request.answer(Health::default()).await;
         assert_eq!(asking.join().unwrap()["healthy"], true);
+    }
+
+    #[test]
+    fn a_daemon_that_accepts_nothing_does_not_make_who_asks_wait_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = path(folder.path());
+        let listener = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let listener = listener.unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&file).unwrap()).unwrap();
+        // Room for one connection.
+        rustix::net::listen(&listener, 0).unwrap();
+        let short = Duration::from_millis(50);
+        let _first = connect_within(&file, short).unwrap();
+        let error = ask(&file, short).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let line = explain(&file, &error);
+        assert!(line.contains("does not answer within 10 s"), "{line}");
     }
 }

@@ -29,7 +29,7 @@ pub use health::{Health, HealthRequest, print_health};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use options_to_show::options_to_show;
-pub use pid_file::{PidFile, PidFileError};
+pub use pid_file::{PidFile, PidFileError, check_pid_file};
 pub use process_user::{BecomeError, become_user};
 pub use reload::{Reloaded, reload};
 pub use service_manager::ServiceManager;

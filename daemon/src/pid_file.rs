@@ -1,8 +1,11 @@
 //! The pid file.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
 
 /// A file with the process id in it, removed when dropped.
 #[derive(Debug)]
@@ -44,10 +47,38 @@ impl PidFile {
     }
 }
 
-fn is_full(error: &std::io::Error) -> bool {
+/// Checks whether this process can write the pid file, as far as that can be told without writing it. The folders in
+/// `made_before` exist by then.
+///
+/// # Errors
+/// When it cannot.
+pub fn check_pid_file(path: &Path, made_before: &[PathBuf]) -> Result<(), PidFileError> {
+    let attempt = || {
+        let mut above = path.ancestors().skip(1);
+        if path.symlink_metadata().is_ok() {
+            saline_private_files::open(path, saline_private_files::options().write(true))?;
+        } else if let Some(nearest) = above.find(|above| above.exists())
+            && !made_before.iter().any(|made| path.starts_with(made))
+        {
+            access(nearest, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+                io::Error::new(
+                    io::Error::from(error).kind(),
+                    format!("this user cannot write in {}", nearest.display()),
+                )
+            })?;
+        }
+        Ok(())
+    };
+    attempt().map_err(|source| PidFileError {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
 
@@ -56,7 +87,7 @@ fn is_full(error: &std::io::Error) -> bool {
 #[error("cannot write the pid file {}: {source}; pidfile or --pid-file names it", path.display())]
 pub struct PidFileError {
     path: PathBuf,
-    source: std::io::Error,
+    source: io::Error,
 }
 
 impl Drop for PidFile {
@@ -89,5 +120,25 @@ mod tests {
         let error = PidFile::write(&path).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_pid_file_that_cannot_be_written_is_found_without_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/pid");
+        check_pid_file(&path, &[]).unwrap();
+        assert!(!path.parent().unwrap().exists());
+        // Not even root can create anything below a file.
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let below = file.join("run");
+        let error = check_pid_file(&below.join("pid"), &[]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("this user cannot write in /"), "{error}");
+        check_pid_file(&below.join("pid"), &[below]).unwrap();
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        symlink("elsewhere", &path).unwrap();
+        let error = check_pid_file(&path, &[]).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// The service manager that started this process. Without one, every call does nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct ServiceManager {
     watchdog: Option<Duration>,
 }

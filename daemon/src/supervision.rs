@@ -1,12 +1,17 @@
 //! The questions that a daemon's loop answers while it runs: whether the daemon is alive, and how healthy it is.
 
+use std::convert::Infallible;
 use std::path::Path;
 
 use saline_protocol::transport::Clock;
+use tokio::task::JoinSet;
 use tokio::time::Interval;
 
-use crate::health::{HealthRequest, HealthSocket};
+use crate::health::{Health, HealthRequest, HealthSocket};
 use crate::service_manager::ServiceManager;
+
+/// The most answers that are looked for at a time. A request above it gets none.
+const MAX_ANSWERS: usize = 16;
 
 /// A question to a daemon.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Supervision {
     pub manager: ServiceManager,
     watchdog: Option<Interval>,
     socket: Option<HealthSocket>,
+    /// The tasks that find the answers.
+    answers: JoinSet<()>,
 }
 
 impl Supervision {
@@ -45,7 +52,39 @@ impl Supervision {
                 .map(|interval| Clock.interval(interval)),
             manager,
             socket: socket.ok(),
+            answers: JoinSet::new(),
         }
+    }
+
+    /// Answers a request in a task, which asks the daemon's parts for its health, so that the daemon's loop goes on meanwhile.
+    pub fn answer(
+        &mut self,
+        request: HealthRequest,
+        health: impl Future<Output = Health> + Send + 'static,
+    ) {
+        while self.answers.try_join_next().is_some() {}
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers
+                .spawn(async move { request.answer(health.await).await });
+        }
+    }
+
+    /// Tells the service manager that the daemon is alive, in a task, if `is_alive` finds that it is.
+    pub fn tell_alive(&mut self, is_alive: impl Future<Output = bool> + Send + 'static) {
+        let manager = self.manager;
+        self.answers.spawn(async move {
+            if is_alive.await {
+                manager.alive();
+            }
+        });
+    }
+
+    /// Ends the tasks that still look for answers, and waits until they have ended.
+    ///
+    /// # Cancel safety
+    /// The tasks end all the same when the future is dropped.
+    pub async fn end(mut self) {
+        self.answers.shutdown().await;
     }
 
     /// Returns the next question.
@@ -54,7 +93,10 @@ impl Supervision {
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Question {
         let Self {
-            watchdog, socket, ..
+            watchdog,
+            socket,
+            answers,
+            ..
         } = self;
         let alive = async {
             match watchdog {
@@ -77,9 +119,15 @@ impl Supervision {
                 }
             }
         };
+        // What has ended is joined here and not only when the next question comes.
+        let joined = async {
+            while answers.join_next().await.is_some() {}
+            std::future::pending::<Infallible>().await
+        };
         tokio::select! {
             () = alive => Question::Alive,
             request = health => Question::Health(request),
+            never = joined => match never {},
         }
     }
 }

@@ -1,38 +1,75 @@
 //! `--check`: whether a master can start with the configuration, the keys and the folders that are there.
 
 use std::error::Error;
+use std::fs::read_to_string;
+use std::path::Path;
 
-use saline_channel::Identity;
+use saline_channel::MasterIdentity;
 use saline_config::{ConfigError, Loaded, MasterConfig};
+use saline_daemon::check_pid_file;
 use saline_protocol::transport::Registry;
 
-use crate::own_user::become_own_user;
-use crate::server::check_addresses;
+use crate::own_user::check_as_own_user;
+use crate::server::network_ports;
 
-/// Checks the configuration, the keys and the folders that a start needs. `load` reads the configuration. Creates nothing but the
-/// folders that are missing for the option `user`. Returns warnings, a line each.
+/// The first port that every user may bind, where the system does not tell another one.
+const FIRST_UNPRIVILEGED: u16 = 1024;
+
+/// The number of the capability to bind ports below that one (`CAP_NET_BIND_SERVICE`).
+const BIND_SERVICE: u32 = 10;
+
+/// Checks the configuration, the keys and the folders that a start needs, as the user that the master runs as. `load` reads the
+/// configuration; `pid_file` is the one that the command line names. Changes nothing. Returns warnings, a line each.
 ///
 /// # Errors
 /// One line about what keeps a master from starting.
 pub(crate) fn check(
     registry: &Registry,
     load: impl Fn() -> Result<Loaded<MasterConfig>, ConfigError>,
+    pid_file: Option<&Path>,
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let loaded = load()?;
     let config = &loaded.config;
-    check_addresses(config, registry)?;
-    become_own_user(config)?;
-    let pki_dir = &config.paths.pki_dir;
-    // The first start makes the keys.
-    let has_keys = ["identity.key", "identity.pub"]
-        .iter()
-        .any(|file| pki_dir.join(file).symlink_metadata().is_ok());
-    if has_keys {
-        Identity::load(pki_dir)?;
+    let ports = network_ports(config, registry)?;
+    let made_before = check_as_own_user(config)?;
+    if let Some(port) = unbindable(&ports, first_unprivileged(), can_bind_all()) {
+        let user = config.user.as_deref();
+        return Err(format!(
+            "the master runs as {}, who cannot bind port {port}: choose ports from {} on (ret_port, publish_port)",
+            user.unwrap_or("a user other than root"),
+            first_unprivileged()
+        )
+        .into());
+    }
+    // The first start makes the keys that are missing.
+    MasterIdentity::check(&config.paths.pki_dir)?;
+    if let Some(path) = pid_file.or(config.paths.pid_file.as_deref()) {
+        check_pid_file(path, &made_before)?;
     }
     let mut warnings = loaded.warnings;
     warnings.extend(unreadable_again(load()));
     Ok(warnings)
+}
+
+/// Returns a port that this process cannot bind, if there is one. 0 stands for a port that the system chooses.
+fn unbindable(ports: &[u16], first_unprivileged: u16, can_bind_all: bool) -> Option<u16> {
+    let mut ports = ports.iter().copied();
+    ports.find(|port| (1..first_unprivileged).contains(port) && !can_bind_all)
+}
+
+/// Returns the first port that every user may bind.
+fn first_unprivileged() -> u16 {
+    let told = read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").ok();
+    let told = told.and_then(|text| text.trim().parse().ok());
+    told.unwrap_or(FIRST_UNPRIVILEGED)
+}
+
+/// Whether this process may bind every port.
+fn can_bind_all() -> bool {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|held| u64::from_str_radix(held.trim(), 16).ok());
+    held.is_some_and(|held| held & (1 << BIND_SERVICE) != 0)
 }
 
 /// Returns a warning for a master that has read its configuration as root, and cannot read it again as its own user.
@@ -41,4 +78,17 @@ pub(crate) fn unreadable_again(again: Result<Loaded<MasterConfig>, ConfigError>)
     Some(format!(
         "SIGHUP will change nothing, since the master's user cannot read the configuration: {error}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unbindable;
+
+    #[test]
+    fn ports_below_those_of_every_user_need_the_capability() {
+        assert_eq!(unbindable(&[4506, 505], 1024, false), Some(505));
+        assert_eq!(unbindable(&[4506, 505], 1024, true), None);
+        assert_eq!(unbindable(&[4506, 505], 80, false), None);
+        assert_eq!(unbindable(&[0, 1024], 1024, false), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_channel::publication::sign_again;
+use saline_channel::publication::{is_signed_by, sign_again};
 use saline_channel::{Identity, PublicIdentity};
 use saline_messages::SignedJob;
 
@@ -21,5 +21,10 @@ impl JobSigner {
             true => signed,
             false => sign_again(&self.identity, &self.predecessors, signed),
         }
+    }
+
+    /// Returns whether the identity, or one from which minions follow to it, has signed a job.
+    pub(crate) fn is_followed(&self, signed: &SignedJob) -> bool {
+        is_signed_by(&self.identity.public(), &self.predecessors, signed)
     }
 }

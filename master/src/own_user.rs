@@ -70,6 +70,30 @@ fn list(folders: &[PathBuf]) -> String {
 /// # Errors
 /// When there is no such user, this process may not become it, or what the master writes does not belong to that user.
 pub(crate) fn become_own_user(config: &MasterConfig) -> Result<(), OwnUserError> {
+    switch(config, |folder, user| {
+        create_above(folder);
+        let made = DirBuilder::new()
+            .mode(0o700)
+            .create(folder)
+            .and_then(|()| lchown(folder, Some(user.uid.as_raw()), Some(user.gid.as_raw())));
+        if let Err(error) = made {
+            tracing::debug!("{} was not made: {error}", folder.display());
+        }
+    })
+}
+
+/// As [`become_own_user`], but makes nothing. Returns the folders that it would have made.
+///
+/// # Errors
+/// As [`become_own_user`].
+pub(crate) fn check_as_own_user(config: &MasterConfig) -> Result<Vec<PathBuf>, OwnUserError> {
+    let mut missing = Vec::new();
+    switch(config, |folder, _| missing.push(folder.to_owned()))?;
+    Ok(missing)
+}
+
+/// Switches to the master's user. `make` is called before that with each folder that root makes for the user.
+fn switch(config: &MasterConfig, make: impl FnMut(&Path, &User)) -> Result<(), OwnUserError> {
     let Some(name) = &config.user else {
         return Ok(());
     };
@@ -80,7 +104,7 @@ pub(crate) fn become_own_user(config: &MasterConfig) -> Result<(), OwnUserError>
     let user = User::from_name(name).map_err(|error| refused(io::Error::from(error).into()))?;
     let user = user.ok_or_else(|| refused(BecomeError::Unknown))?;
     if Uid::effective().is_root() {
-        create_missing(config, &user);
+        make_missing(config, &user, make);
     }
     become_user(name).map_err(refused)?;
     check_places(config, &user)
@@ -93,23 +117,15 @@ fn logs(config: &MasterConfig) -> Vec<(&'static str, PathBuf)> {
     logs
 }
 
-/// Makes the folders that are missing, and gives them to `user`. A folder that cannot be made is found by [`check_places`], or when
-/// it is used.
-fn create_missing(config: &MasterConfig, user: &User) {
+/// Calls `make` with each folder that is missing and that root can make for `user`. A folder that is not made is found by
+/// [`check_places`], or when it is used.
+fn make_missing(config: &MasterConfig, user: &User, mut make: impl FnMut(&Path, &User)) {
     let logs = logs(config);
     let log_folders = logs.iter().filter_map(|(_, file)| file.parent());
     for folder in config.paths.folders().into_iter().chain(log_folders) {
         // In a folder of somebody else root makes nothing: its owner could have root make it elsewhere.
-        if folder.exists() || !leads_through_folders_of_root(folder) {
-            continue;
-        }
-        create_above(folder);
-        let made = DirBuilder::new()
-            .mode(0o700)
-            .create(folder)
-            .and_then(|()| lchown(folder, Some(user.uid.as_raw()), Some(user.gid.as_raw())));
-        if let Err(error) = made {
-            tracing::debug!("{} was not made: {error}", folder.display());
+        if !folder.exists() && leads_through_folders_of_root(folder) {
+            make(folder, user);
         }
     }
 }

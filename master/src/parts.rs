@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_config::MasterConfig;
-use saline_messages::{MinionId, ProtocolVersions};
+use saline_messages::{MinionId, MinionJobState, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
 
@@ -16,7 +16,7 @@ use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
-use crate::health::HealthChecks;
+use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
@@ -87,6 +87,9 @@ fn durable_filter(config: &MasterConfig) -> TagFilter {
     TagFilter::compile(&config.durable_events).unwrap_or_default()
 }
 
+/// The most jobs that one line of the log names.
+const NAMED_JOBS: usize = 10;
+
 /// The state of a running master. Its fields are private: each part gets clones of the pieces that
 /// it needs.
 #[derive(Debug)]
@@ -109,6 +112,7 @@ pub(crate) struct MasterParts {
     publisher: MinionPublisher,
     presence: PresenceReporter,
     ended_connections: EndedConnections,
+    turn: Arc<TurnProbe>,
     /// Has one permit, for whoever revokes minions.
     revoking: Arc<Semaphore>,
     events: Events,
@@ -156,6 +160,7 @@ impl MasterParts {
                 events: events.clone(),
                 rotated: Arc::default(),
             },
+            turn: Arc::default(),
             revoking: Arc::new(Semaphore::new(1)),
             ended_connections: EndedConnections {
                 sessions: Arc::clone(&sessions),
@@ -425,7 +430,44 @@ impl MasterParts {
             sessions: Arc::clone(&self.sessions),
             keys: self.keys.clone(),
             listeners: Arc::clone(&self.listeners),
+            turn: Arc::clone(&self.turn),
         }
+    }
+
+    /// Withdraws what is queued and signed by an identity that minions do not follow to the present one, and tells it in the log.
+    /// To be called once, before minions are served.
+    ///
+    /// # Errors
+    /// When the store fails.
+    ///
+    /// # Cancel safety
+    /// A part of the jobs may be withdrawn when the future is dropped.
+    pub(crate) async fn withdraw_unfollowed(&self) -> Result<(), StoreError> {
+        let signer = self.signer.clone();
+        let is_followed = move |signed: &_| signer.is_followed(signed);
+        let withdrawn = self.jobs.withdraw_unfollowed(is_followed).await?;
+        if withdrawn.is_empty() {
+            return Ok(());
+        }
+        let named = withdrawn.iter().take(NAMED_JOBS);
+        let named: Vec<&str> = named.map(|(jid, _)| jid.as_str()).collect();
+        let more = match withdrawn.len().saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        tracing::warn!(
+            "queued jobs were withdrawn, since an identity signed them that is not the master's any more and does not lead to \
+             the present one ({} of them: {}{more}): publish them again if they are still wanted",
+            withdrawn.len(),
+            named.join(", ")
+        );
+        for (jid, minions) in withdrawn {
+            for id in minions {
+                let withdrawn = MinionJobState::Withdrawn;
+                self.events.job_state(&jid, &id, withdrawn).await;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the part that notices changes of the accepted keys.

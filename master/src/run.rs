@@ -63,7 +63,11 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// Carries out `--check`.
 fn print_check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    for warning in check(registry, || load(registry, arguments))? {
+    for warning in check(
+        registry,
+        || load(registry, arguments),
+        arguments.pid_file.as_deref(),
+    )? {
         eprintln!("{PROGRAM}: {warning}");
     }
     println!(
@@ -192,8 +196,8 @@ async fn serve(
             signal = signals.next() => signal,
             question = supervision.next() => {
                 match question {
-                    Question::Alive if master.is_alive().await => supervision.manager.alive(),
-                    Question::Health(request) => request.answer(master.health().await).await,
+                    Question::Alive => supervision.tell_alive(master.is_alive()),
+                    Question::Health(request) => supervision.answer(request, master.health()),
                     _ => {}
                 }
                 continue;
@@ -216,6 +220,7 @@ async fn serve(
         }
     }
     supervision.manager.stopping();
+    supervision.end().await;
     tracing::info!("stopping");
     master.shutdown(DRAIN).await;
     Ok(())

@@ -107,6 +107,11 @@ impl Master {
             ..
         } = &config.paths;
         take_over(cache_dir, state_dir, &["jobs", "backups"])?;
+        config
+            .paths
+            .folders()
+            .into_iter()
+            .for_each(saline_private_files::remove_unfinished);
         let MasterIdentity {
             identity,
             noise,
@@ -187,6 +192,7 @@ impl Master {
         // Before anybody asks for jobs: what was offered to an old key is withdrawn.
         let key_watch = state.key_watch();
         key_watch.compare_at_start().await?;
+        state.withdraw_unfollowed().await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {
@@ -253,20 +259,22 @@ impl Master {
         }
     }
 
-    /// Whether the master is alive: its tasks get their turns.
+    /// Whether the master is alive: its tasks get their turns. Takes four seconds at most, and does not borrow the master.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn is_alive(&self) -> bool {
-        self.state.health_checks().is_alive(ANSWER_TIMEOUT).await
+    pub fn is_alive(&self) -> impl Future<Output = bool> + Send + use<> {
+        let checks = self.state.health_checks();
+        async move { checks.is_alive(ANSWER_TIMEOUT).await }
     }
 
-    /// Returns the health of the master, for `--health`. Takes nine seconds at most.
+    /// Returns the health of the master, for `--health`. Takes nine seconds at most, and does not borrow the master.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn health(&self) -> Health {
-        self.state.health_checks().health().await
+    pub fn health(&self) -> impl Future<Output = Health> + Send + use<> {
+        let checks = self.state.health_checks();
+        async move { checks.health().await }
     }
 
     /// Logs what every part is doing.
@@ -328,15 +336,20 @@ struct Addresses {
     local: usize,
 }
 
-/// Checks that this program has the transports that the configuration names.
+/// Returns the ports on the network that the master serves.
 ///
 /// # Errors
-/// When one is unknown, or nothing is named and there is none.
-pub(crate) fn check_addresses(
+/// When this program lacks a transport that the configuration names, or nothing is named and there is none.
+pub(crate) fn network_ports(
     config: &MasterConfig,
     registry: &Registry,
-) -> Result<(), MasterError> {
-    addresses(config, registry).map(|_| ())
+) -> Result<Vec<u16>, MasterError> {
+    let served = addresses(config, registry)?.all;
+    let ports = |(at, _): &(ServeAt, String)| {
+        let publications = at.publications.as_ref().and_then(Endpoint::port);
+        [at.requests.port(), publications]
+    };
+    Ok(served.iter().flat_map(ports).flatten().collect())
 }
 
 /// Returns the addresses to serve. The access socket is one of them if somebody is named in `publisher_acl`, and always

@@ -1,6 +1,7 @@
 //! Files and folders for this process's user alone: made with mode 0600 and 0700, opened without following
 //! links, and not trusted when somebody else could have changed them.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 /// The mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -74,7 +76,44 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// When the folder cannot be created, or is refused; the error says what to do.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    check_folder(path)
+}
+
+/// Checks that nobody else could put files into a folder.
+///
+/// # Errors
+/// When the folder is not there, or is refused; the error says what to do.
+pub fn check_folder(path: &Path) -> io::Result<()> {
     refuse_others(&fs::metadata(path)?, "the folder")
+}
+
+/// Returns the name of the file that this process writes and puts in the place of `name` then.
+pub fn unfinished_name(name: &OsStr) -> OsString {
+    let mut unfinished = name.to_owned();
+    unfinished.push(format!(".{}.new", std::process::id()));
+    unfinished
+}
+
+/// Removes the files of [`unfinished_name`] in a folder that processes left which were killed while they wrote. To be called before
+/// this process writes there: what has its own number is of an earlier process.
+pub fn remove_unfinished(folder: &Path) {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in files {
+        let is_left = writer_of(&file.file_name()).is_some_and(|pid| {
+            pid.as_raw_pid().cast_unsigned() == std::process::id()
+                || rustix::process::test_kill_process(pid) == Err(Errno::SRCH)
+        });
+        if is_left {
+            // One that is gone already, or cannot be removed, does no harm.
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+/// Returns the process that writes, or wrote, an unfinished file of this name.
+fn writer_of(name: &OsStr) -> Option<Pid> {
+    let (_, pid) = name.to_str()?.strip_suffix(".new")?.rsplit_once('.')?;
+    Pid::from_raw(pid.parse().ok().filter(|pid| *pid > 0)?)
 }
 
 /// Returns whether somebody else could put other files in the place of those in the folder.
@@ -180,6 +219,29 @@ mod tests {
         let error = write(&path, b"x").unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
         assert_eq!(fs::read(&target).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn unfinished_files_of_processes_that_are_gone_are_removed() {
+        let (folder, _) = place();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let gone = ended.id();
+        ended.wait().unwrap();
+        let own = unfinished_name(OsStr::new("identity.pub"));
+        let gone = format!("identity.key.{gone}.new");
+        let alive = format!("identity.key.{}.new", std::os::unix::process::parent_id());
+        let others = ["identity.key", "a.new", "0.new", "web.0.new", "web.-1.new"];
+        let mut kept: Vec<_> = others.map(OsString::from).to_vec();
+        kept.push(alive.into());
+        for name in kept.iter().chain([&own, &gone.into()]) {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        remove_unfinished(folder.path());
+        let left = fs::read_dir(folder.path()).unwrap();
+        let mut left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
+        left.sort();
+        kept.sort();
+        assert_eq!(left, kept);
     }
 
     #[test]

@@ -358,3 +358,30 @@ fn a_caller_follows_beside_a_minion_that_is_away() {
         "it is pinned already"
     );
 }
+
+#[test]
+fn what_an_identity_queued_that_is_gone_is_withdrawn_and_told() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    terminate(&mut fleet, "m1");
+    let jid = begin(&fleet, &["m1", "test.ping"]);
+    stop_master(&mut fleet);
+    for file in ["identity.key", "identity.pub"] {
+        fs::remove_file(pki(&fleet).join(file)).unwrap();
+    }
+    // Left by a process that was killed while it wrote.
+    let left = pki(&fleet).join(format!("identity.pub.{}.new", i32::MAX));
+    fs::write(&left, "").unwrap();
+    fleet.start_master();
+    assert!(!left.exists());
+    let line = fleet
+        .master()
+        .log
+        .wait_for("queued jobs were withdrawn, since", 1);
+    assert!(line.contains(&format!("(1 of them: {jid})")), "{line}");
+    let looked = fleet.run("saline-run", &["jobs.lookup_jid", &jid]);
+    assert!(looked.stdout.contains("[Withdrawn]"), "{looked:?}");
+    assert!(
+        looked.stdout.contains("an earlier identity of the master"),
+        "{looked:?}"
+    );
+}

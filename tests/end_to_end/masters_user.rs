@@ -119,6 +119,21 @@ fn a_master_that_root_starts_goes_on_as_its_user_without_any_right_of_roots() {
         "{}",
         checked.stderr
     );
+    for made in ["etc", "var", "run"] {
+        assert!(!fleet.path("master").join(made).exists(), "{made}");
+    }
+    // The master would not be root any more when it binds its ports.
+    let file = fleet.config().join("master");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}tcp: {{ret_port: 7}}\n")).unwrap();
+    let checked = fleet.run("saline-master", &["--check"]).expect(1);
+    assert!(
+        checked.stderr.contains("cannot bind port 7: "),
+        "{}",
+        checked.stderr
+    );
+    fs::write(&file, text).unwrap();
+
     let mut master = Daemon::spawn(&mut fleet.master_command());
     master.log.wait_for(" is up", 1);
     master.log.wait_for("SIGHUP will change nothing", 1);

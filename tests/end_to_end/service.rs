@@ -1,5 +1,6 @@
 //! The daemons as services: the check of their configuration, their health, and what they tell the service manager.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
@@ -62,6 +63,34 @@ fn a_check_reads_the_keys_beside_a_running_daemon() {
         checked.stderr
     );
     fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[test]
+fn a_check_reads_every_key_of_a_master_and_looks_at_the_place_of_its_pid_file() {
+    let fleet = Fleet::with_minions("tcp", &[]);
+    let pki = fleet.path("master/etc/saline/pki/master");
+    for file in ["noise.key", "identity.successors", "identity.next.key"] {
+        let path = pki.join(file);
+        let before = std::fs::read(&path).ok();
+        std::fs::write(&path, "no key").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let checked = master(&fleet, "--check").expect(1);
+        assert!(checked.stderr.contains(file), "{}", checked.stderr);
+        match before {
+            Some(before) => std::fs::write(&path, before).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+    }
+    // Not even root can create anything below a file.
+    let below = fleet.config().join("master/pid").display().to_string();
+    let checked = fleet.run("saline-master", &["--check", "--pid-file", &below]);
+    let checked = checked.expect(1);
+    assert!(
+        checked.stderr.contains("cannot write the pid file /"),
+        "{}",
+        checked.stderr
+    );
+    master(&fleet, "--check").expect(0);
 }
 
 #[test]

@@ -195,3 +195,48 @@ fn what_cannot_be_taken_over_is_named() {
     fs::remove_file(folder.join(SUCCESSORS_FILE)).unwrap();
     follows(&load(folder), &[], present);
 }
+
+#[test]
+fn a_check_finds_what_keeps_a_start_from_reading_the_keys_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let missing = folder.join("pki");
+    MasterIdentity::check(&missing).unwrap();
+    assert!(!missing.exists());
+    load(folder);
+    MasterIdentity::prepare_next(folder).unwrap();
+    MasterIdentity::check(folder).unwrap();
+    for file in ["identity.key", "noise.key", NEXT_FILE] {
+        let path = folder.join(file);
+        let kept = fs::read(&path).unwrap();
+        fs::write(&path, "no key").unwrap();
+        let error = MasterIdentity::check(folder).unwrap_err().to_string();
+        assert!(error.contains(file), "{error}");
+        fs::write(&path, kept).unwrap();
+    }
+    MasterIdentity::check(folder).unwrap();
+    fs::write(folder.join(SUCCESSORS_FILE), "no records").unwrap();
+    let error = MasterIdentity::check(folder).unwrap_err().to_string();
+    assert!(error.contains(SUCCESSORS_FILE), "{error}");
+    fs::remove_file(folder.join(SUCCESSORS_FILE)).unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = MasterIdentity::check(folder).unwrap_err().to_string();
+    assert!(error.contains("chmod go-w"), "{error}");
+}
+
+#[test]
+fn a_next_identity_without_a_present_one_is_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    MasterIdentity::prepare_next(folder).unwrap();
+    for error in [
+        MasterIdentity::load_or_create(folder).map(drop).unwrap_err(),
+        MasterIdentity::check(folder).unwrap_err(),
+    ] {
+        let error = error.to_string();
+        assert!(
+            error.contains("put identity.key back") && error.contains("remove this file"),
+            "{error}"
+        );
+    }
+}

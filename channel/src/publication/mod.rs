@@ -93,11 +93,22 @@ pub fn sign_again(
     mut signed: SignedJob,
 ) -> SignedJob {
     let bytes = signed_bytes(&signed.job);
-    let is_signed_by = |key: &PublicIdentity| key.verifies(&bytes, &signed.signature);
-    if !is_signed_by(&identity.public()) && predecessors.iter().any(is_signed_by) {
+    let has_signed = |key: &PublicIdentity| key.verifies(&bytes, &signed.signature);
+    if !has_signed(&identity.public()) && predecessors.iter().any(has_signed) {
         signed.signature = identity.sign(&bytes);
     }
     signed
+}
+
+/// Whether the identity, or one of its `predecessors`, has signed a job.
+pub fn is_signed_by(
+    identity: &PublicIdentity,
+    predecessors: &[PublicIdentity],
+    signed: &SignedJob,
+) -> bool {
+    let bytes = signed_bytes(&signed.job);
+    let mut keys = std::iter::once(identity).chain(predecessors);
+    keys.any(|key| key.verifies(&bytes, &signed.signature))
 }
 
 /// Returns the job with the values of its secrets, if `master` signed it. The values are compared with their digests

@@ -38,6 +38,7 @@ mod state_changes;
 pub(crate) mod store_size;
 #[cfg(test)]
 mod tests;
+mod unfollowed;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

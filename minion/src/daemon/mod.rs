@@ -142,6 +142,11 @@ impl Minion {
             &config.paths.state_dir,
             &["spool.log"],
         )?;
+        config
+            .paths
+            .folders()
+            .into_iter()
+            .for_each(saline_private_files::remove_unfinished);
         let id = match &config.id {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,

@@ -176,11 +176,14 @@ async fn daemon(
     let mut serving = std::pin::pin!(std::sync::Arc::clone(&minion).serve(stop.clone()));
     loop {
         tokio::select! {
-            () = &mut serving => return ExitCode::SUCCESS,
+            () = &mut serving => {
+                supervision.end().await;
+                return ExitCode::SUCCESS;
+            }
             // Everything of the minion but its functions runs on this thread, so getting here shows that it is alive.
             question = supervision.next() => match question {
                 Question::Alive => supervision.manager.alive(),
-                Question::Health(request) => request.answer(minion.health()).await,
+                Question::Health(request) => supervision.answer(request, std::future::ready(minion.health())),
                 _ => {}
             },
             signal = signals.next() => match signal {

@@ -31,7 +31,7 @@ impl KeyCommand<'_> {
             "A new identity is going to take the place of {present} when saline-master starts again. The present one signs \
              it, and minions take it over when they connect."
         ))?;
-        match self.confirm(screen, true).await? {
+        match self.confirm(screen, false).await? {
             Answer::Yes => {}
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {

@@ -636,11 +636,11 @@ async fn the_identity_is_rotated_once_it_is_confirmed() {
     insta::assert_snapshot!(shown, @"
     --- stdout
     A new identity is going to take the place of 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0 when saline-master starts again. The present one signs it, and minions take it over when they connect.
-    Proceed? [n/Y] The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
+    Proceed? [N/y] The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
     --- stderr
     --- exit 0
     ");
-    for (answers, code) in [(&["n\n"][..], 0), (&[], 1)] {
+    for (answers, code) in [(&["n\n"][..], 0), (&["\n"], 0), (&[], 1)] {
         let (shown, asked) = rotated("saline-key --rotate-identity", answers, false).await;
         assert_eq!(asked, 0, "{shown}");
         assert!(shown.ends_with(&format!("--- exit {code}")), "{shown}");

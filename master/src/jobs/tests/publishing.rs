@@ -178,3 +178,47 @@ async fn queries_use_an_index() {
         assert!(plan.contains(index) && !plan.contains("TEMP"), "{plan}");
     }
 }
+
+#[tokio::test]
+async fn what_is_queued_and_signed_by_an_identity_that_is_not_followed_is_withdrawn() {
+    let place = Place::new();
+    let store = place.open();
+    let (followed, other) = (job(&store), job(&store));
+    publish(&store, &followed, &[("a", MinionJobState::Queued)]).await;
+    let states_of_other = [
+        ("a", MinionJobState::Queued),
+        ("b", MinionJobState::Offered),
+        ("c", MinionJobState::Waiting),
+    ];
+    publish(&store, &other, &states_of_other).await;
+    drop(store);
+    let store = place.open();
+    let is_followed = {
+        let jid = followed.jid.clone();
+        move |signed: &SignedJob| signed.job.jid == jid
+    };
+    let withdrawn = store.withdraw_unfollowed(is_followed.clone()).await;
+    assert_eq!(
+        withdrawn.unwrap(),
+        [(other.jid.clone(), vec![id("a"), id("c")])]
+    );
+    assert_eq!(store.withdraw_unfollowed(is_followed).await.unwrap(), []);
+    // It is on the disk.
+    drop(store);
+    let store = place.open();
+    let told = |states: Vec<(MinionId, MinionJobState)>| -> Vec<_> {
+        states.into_iter().map(|(_, state)| state).collect()
+    };
+    assert_eq!(
+        told(states(&store, &other.jid).await),
+        [
+            MinionJobState::Withdrawn,
+            MinionJobState::Offered,
+            MinionJobState::Withdrawn
+        ]
+    );
+    assert_eq!(
+        told(states(&store, &followed.jid).await),
+        [MinionJobState::Queued]
+    );
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
 use super::jobs_of_minion::note_open;
-use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered};
+use super::{ACK_AWAITED, Expiries, OpenJob, OpenJobs, is_to_be_offered};
 use crate::jobs::jid;
 use crate::jobs::memory::batch_progress::BatchStop;
 
@@ -42,6 +42,26 @@ impl OpenJobs {
             .into_iter()
             .filter(|job| self.change(*job, minion, MinionJobState::Withdrawn, now, true));
         withdrawn.map(jid::from_micros).collect()
+    }
+
+    /// Returns the jobs that are queued for a minion, or wait for one in a batch.
+    pub(crate) fn queued(&self) -> Vec<i64> {
+        let waits = |job: &OpenJob| {
+            let mut minions = job.minions.values();
+            minions.any(|open| is_to_be_offered(open.state))
+        };
+        let queued = self.jobs.iter().filter(|(_, job)| waits(job));
+        queued.map(|(number, _)| *number).collect()
+    }
+
+    /// Withdraws a job from the minions that it is queued for, or waits for in a batch. Returns them.
+    pub(crate) fn withdraw_queued(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
+        let opened = self.jobs.get(&job);
+        let queued = opened.map_or_else(Vec::new, |job| job.minions_in(is_to_be_offered));
+        let withdrawn = queued.into_iter();
+        withdrawn
+            .filter(|minion| self.change(job, minion, MinionJobState::Withdrawn, now, true))
+            .collect()
     }
 
     /// Returns the minions whose keys have gone since `resolved`.
