@@ -68,7 +68,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
             "{line}\nThe minion began the job and was not heard of since. It will return when it is back. {hint}"
         ),
         Absence::Disputed => format!(
-            "{line}\nThe minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. If the one that began the job runs it still, it will return when it connects. {hint}"
+            "{line}\nThe minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. What the job started may go on where it began, and returns when that machine connects; look there before you run it again. {hint}"
         ),
         Absence::Declined => format!("{line}\nThe minion does not match the target."),
         Absence::Expired => format!(
@@ -86,7 +86,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
             )
         }
         Absence::LostTrack => format!(
-            "{line}\nThe minion began the job and no longer knows it, as after a loss of its disk. No return will come."
+            "{line}\nThe minion began the job and no longer knows it, as after a loss of its disk. No return will come, and a command of the job may go on; look at the minion before you run it again."
         ),
         Absence::MayHaveRun => format!(
             "{line}\nNobody can tell whether the minion began the job: its machine lost power, its disk was restored, replaced or copied, or the master's job store was put back from a copy. It will not run the job now; look at the minion before you run it again."
@@ -161,7 +161,7 @@ mod tests {
         saline-run jobs.lookup_jid 20261121091841717259
         ===
         Minion did not return. [Disputed]
-        The minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. If the one that began the job runs it still, it will return when it connects. To look up the return data for this job later, run the following command:
+        The minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. What the job started may go on where it began, and returns when that machine connects; look there before you run it again. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===
@@ -192,7 +192,7 @@ mod tests {
         saline-run jobs.lookup_jid 20261121091841717259
         ===
         Minion did not return. [Lost track]
-        The minion began the job and no longer knows it, as after a loss of its disk. No return will come.
+        The minion began the job and no longer knows it, as after a loss of its disk. No return will come, and a command of the job may go on; look at the minion before you run it again.
         ===
         Minion did not return. [May have run]
         Nobody can tell whether the minion began the job: its machine lost power, its disk was restored, replaced or copied, or the master's job store was put back from a copy. It will not run the job now; look at the minion before you run it again.

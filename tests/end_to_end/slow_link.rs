@@ -113,3 +113,16 @@ async fn a_large_return_is_not_sent_again_and_again_over_a_slow_link() {
     assert!(passed < 2 * RETURNED, "{passed} bytes for {RETURNED}");
     assert_eq!(fleet.minions["m1"].log.count("present, and subscribed"), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn saline_waits_while_parts_of_a_return_arrive_over_a_slow_link() {
+    const BYTES: usize = 162_000;
+    let (mut fleet, link) = fleet_with_link("").await;
+    start_behind(&mut fleet, &link);
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let command = format!("head -c {BYTES} /dev/zero | tr '\\0' x");
+    let said = fleet.saline(&["m1", "cmd.run", &command, "--out", "json"]);
+    let said = said.expect(0);
+    let said: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(said["m1"].as_str().map(str::len), Some(BYTES), "{said}");
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use saline_messages::{
-    MAX_PART, MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart, ReturnVerdict,
+    Jid, MAX_PART, MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart, ReturnVerdict,
     TransferDigest,
 };
 
@@ -204,6 +204,14 @@ impl JobStore {
                 }
             }
         }
+    }
+
+    /// Whether the return of a minion is arriving in parts: then the minion is there for the job, although it may be silent
+    /// otherwise, since its other messages wait behind the parts.
+    pub fn is_arriving(&self, minion: &MinionId, jid: &Jid) -> bool {
+        let now = self.clock.clock().now();
+        jid::to_micros(jid)
+            .is_some_and(|job| lock(&self.transfers).is_arriving(&(minion.clone(), job), now))
     }
 
     /// Forgets payloads of which no part has come for an hour.

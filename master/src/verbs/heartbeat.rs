@@ -154,8 +154,8 @@ impl MinionVerbs {
         }
         match lineage {
             Lineage::New | Lineage::Known | Lineage::Continued => tracing::warn!(
-                "minion {id}: its machine lost power, or its spool was damaged, emptied or put back; jobs that it had and no longer \
-                 knows are shown as \"may have run\""
+                "minion {id}: its machine lost power, or its spool was damaged, emptied or put back; of the jobs that it no \
+                 longer knows, those that it had begun are shown as \"lost track\" and the others as \"may have run\""
             ),
             Lineage::Other if start.predecessors.is_empty() => tracing::warn!(
                 "minion {id}: its spool is empty, which was not so before: a new disk, or another machine \

@@ -283,7 +283,11 @@ impl MinionVerbs {
             payload: None,
         };
         Ok(match self.jobs.store_return_part(id, part).await? {
-            PartOutcome::Received(bytes) => MinionReply::Received(bytes),
+            PartOutcome::Received(bytes) => {
+                // Its report of the beginning may not have come, or have come too late.
+                self.started(id, std::slice::from_ref(&jid)).await?;
+                MinionReply::Received(bytes)
+            }
             PartOutcome::Busy => {
                 tracing::debug!("job {jid}: no part of a return of minion {id} is taken now");
                 MinionReply::busy(NO_ROOM)

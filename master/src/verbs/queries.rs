@@ -69,6 +69,7 @@ impl JobQueries {
                 continue;
             }
             match self.sessions.alive(id) {
+                None if self.jobs.is_arriving(id, jid) => {}
                 None => silent.push(id.clone()),
                 Some(session) if *state == MinionJobState::Offered && session.is_busy() => {
                     busy.push(id.clone());

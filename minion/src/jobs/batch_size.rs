@@ -9,6 +9,9 @@ use saline_messages::PARTS_FROM;
 /// The smallest size in bytes: a few seconds of the slowest links.
 const SMALLEST: usize = 8 * 1024;
 
+/// The size of the first request, on a link that nothing is known of: at three kilobytes a second it takes as long as what is slow.
+const FIRST: usize = 32 * 1024;
+
 /// A request that took longer was too large. The master may commit for seconds under load, and that is no reason for
 /// smaller requests.
 const SLOW: Duration = Duration::from_secs(10);
@@ -22,7 +25,7 @@ pub(super) struct BatchSize(AtomicUsize);
 
 impl Default for BatchSize {
     fn default() -> Self {
-        Self(AtomicUsize::new(PARTS_FROM))
+        Self(AtomicUsize::new(FIRST))
     }
 }
 
@@ -30,6 +33,13 @@ impl BatchSize {
     /// Returns the size in bytes. A return with a larger payload travels alone, in parts.
     pub(super) fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `bytes` in parts were answered, or given up, after this time. Slow parts say nothing that is not known.
+    pub(super) fn parts_ended_after(&self, took: Duration, bytes: usize, is_answered: bool) {
+        if took < QUICK {
+            self.ended_after(took, bytes, is_answered);
+        }
     }
 
     /// Notes that a request of `bytes` was answered, or given up, after this time.
@@ -53,7 +63,7 @@ mod tests {
         let size = BatchSize::default();
         let second = Duration::from_secs(1);
         size.ended_after(10 * second, 1_000, false);
-        assert_eq!(size.bytes(), PARTS_FROM);
+        assert_eq!(size.bytes(), FIRST);
         size.ended_after(11 * second, 1_000, false);
         assert_eq!(size.bytes(), SMALLEST);
         // A small one says nothing about the link, nor does one that failed at once.
@@ -63,8 +73,10 @@ mod tests {
         assert_eq!(size.bytes(), SMALLEST);
         size.ended_after(second / 2, SMALLEST / 2, true);
         assert_eq!(size.bytes(), 2 * SMALLEST);
+        size.parts_ended_after(60 * second, PARTS_FROM, true);
+        assert_eq!(size.bytes(), 2 * SMALLEST);
         for _ in 0..10 {
-            size.ended_after(second / 2, PARTS_FROM, true);
+            size.parts_ended_after(second / 2, PARTS_FROM, true);
         }
         assert_eq!(size.bytes(), PARTS_FROM);
     }

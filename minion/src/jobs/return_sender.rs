@@ -268,7 +268,12 @@ impl ReturnSender {
         let (answer, returns) = match &returns[..] {
             [large] if self.is_large(&returns) => {
                 let most = self.host.max_payload();
-                (send_in_parts(session, large, most).await, returns)
+                let (clock, bytes) = (self.context.clock, size_of(large));
+                let sent = clock.now();
+                let answer = send_in_parts(session, large, most).await;
+                self.batch
+                    .parts_ended_after(clock.now() - sent, bytes, answer.is_ok());
+                (answer, returns)
             }
             _ => {
                 let bytes = returns.iter().map(size_of).sum();

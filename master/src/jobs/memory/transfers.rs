@@ -19,6 +19,9 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// A transfer without a part for this time stands still.
 const STANDSTILL: Duration = Duration::from_secs(10);
 
+/// A transfer of which a part came within this time is arriving: for so long a minion waits for the answer to the next part.
+const ARRIVING: Duration = Duration::from_secs(60);
+
 /// A transfer that has brought fewer bytes a second, after a minute, crawls.
 const CRAWL: u64 = 4 * 1024;
 
@@ -223,6 +226,12 @@ impl Transfers {
             is_writing: false,
         };
         self.by_return.insert(key.clone(), transfer);
+    }
+
+    /// Whether parts of a return are arriving.
+    pub(crate) fn is_arriving(&self, key: &ReturnKey, now: Instant) -> bool {
+        let transfer = self.by_return.get(key);
+        transfer.is_some_and(|transfer| now - transfer.touched < ARRIVING)
     }
 
     /// Notes that a part of so many bytes is stored, with the digest of all that is.

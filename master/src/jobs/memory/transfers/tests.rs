@@ -220,3 +220,19 @@ proptest! {
         prop_assert_eq!((transfers.bytes, transfers.by_return.len()), (0, 0));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_return_is_arriving_while_its_parts_come() {
+    let (mut transfers, a, mut now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+    assert!(!transfers.is_arriving(&a, now));
+    let whole = whole(300);
+    for offset in [0, 100] {
+        assert!(write(&mut transfers, &a, &whole.part(offset, 100), now));
+        now += ARRIVING - Duration::from_secs(1);
+        assert!(transfers.is_arriving(&a, now));
+    }
+    assert!(!transfers.is_arriving(&key("b", 1), now));
+    assert!(!transfers.is_arriving(&a, now + Duration::from_secs(1)));
+    assert!(write(&mut transfers, &a, &whole.part(200, 100), now));
+    assert!(!transfers.is_arriving(&a, now), "it is stored");
+}
