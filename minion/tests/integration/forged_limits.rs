@@ -94,18 +94,24 @@ async fn a_return_above_a_forged_limit_is_sent_when_the_limit_is_true_again() {
     };
     let fixture = Fixture::over(transport).await;
     let minion = fixture.start(fixture.config()).await;
-    // With its arguments it is small enough to travel in one request.
-    let text = Value::from("x".repeat(FORGED + 1024));
-    let echo = fixture
-        .master
-        .sign(job(1, "test.echo", std::slice::from_ref(&text)));
-    fixture.master.to_all(echo, true).await;
+    let echo = async |number, bytes| {
+        let text = Value::from("x".repeat(bytes));
+        let echo = job(number, "test.echo", std::slice::from_ref(&text));
+        fixture.master.to_all(fixture.master.sign(echo), true).await;
+        text
+    };
+    // These show that the link is quick, and then the third is small enough to travel in one request.
+    echo(1, 30_000).await;
+    fixture.master.wait_for_returns(1).await;
+    echo(2, 60_000).await;
+    fixture.master.wait_for_returns(2).await;
+    let text = echo(3, FORGED + 1024).await;
     // It is tried again, so a second refusal follows whatever was decided on the first.
     let refused = |_: &_| greeting.refused.load(Ordering::SeqCst) > 1;
     fixture.master.wait("refusals", refused).await;
     greeting.is_forged.store(false, Ordering::SeqCst);
-    let returns = fixture.master.wait_for_returns(1).await;
-    assert!(returns[0].success);
-    assert_eq!(returns[0].payload.unpack().unwrap(), text);
+    let returns = fixture.master.wait_for_returns(3).await;
+    assert!(returns[2].success);
+    assert_eq!(returns[2].payload.unpack().unwrap(), text);
     minion.stop().await;
 }

