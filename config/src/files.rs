@@ -170,6 +170,9 @@ pub(crate) fn read_settings(
             return Err(ConfigError::at(path, error));
         }
     };
+    if let Some(error) = syntax_hints::tab_at_the_beginning(text) {
+        return Err(ConfigError::at(path, error));
+    }
     let explained = |error| ConfigError::at(path, syntax_hints::explain(text, error));
     settings(path, text).map_err(explained)
 }

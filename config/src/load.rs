@@ -119,7 +119,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
                     Secrecy::Secret => {
                         given.refuse(format!("takes {}, not the value here", option.unit))
                     }
-                    Secrecy::Public | Secrecy::ByKeys => error,
+                    Secrecy::Public | Secrecy::ByKeys | Secrecy::Rules => error,
                 };
                 mistakes.push(ConfigError::at(&*setting.file, error));
             }

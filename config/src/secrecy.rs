@@ -10,7 +10,26 @@ use crate::files::Setting;
 const HIDDEN: &str = "** hidden **";
 
 /// The parts of names by which the value of an operator's own key is secret.
-const SECRET_KEYS: [&str; 4] = ["password", "passwd", "secret", "token"];
+const SECRET_KEYS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "apikey",
+    "api_key",
+    "api-key",
+    "private_key",
+    "access_key",
+];
+
+/// What begins a password in a text of the form `host=db user=app password=x`.
+const PASSWORDS: [&str; 3] = ["password=", "passwd=", "pwd="];
+
+/// The key of the patterns of named arguments in a rule.
+const NAMED_ARGUMENTS: &str = "kwargs";
 
 /// The mode bit that lets every user read a file.
 const ALL_READ: u32 = 0o004;
@@ -22,9 +41,12 @@ pub enum Secrecy {
     Public,
     /// The value is a secret: a password, a token, or an address that contains one. The path of a key is public.
     Secret,
-    /// The value is a mapping whose keys are the operator's own: values are secret whose keys contain password, passwd, secret or
-    /// token.
+    /// The value is a mapping whose keys are the operator's own: values are secret whose keys contain a word such as password, pwd,
+    /// passphrase, secret, token or api_key, and addresses with a password in them.
     ByKeys,
+    /// The value is a mapping of rules about who may call which function: the patterns of named arguments are secret, since they
+    /// may spell the arguments out.
+    Rules,
 }
 
 impl Secrecy {
@@ -35,18 +57,15 @@ impl Secrecy {
             Self::Secret if value == Value::Null => value,
             Self::Secret => HIDDEN.into(),
             Self::ByKeys => match value {
-                Value::Map(entries) => {
-                    let shown = |(key, value): (String, Value)| {
-                        let value = of_key(&key).shown(value);
-                        (key, value)
-                    };
-                    Value::Map(entries.into_iter().map(shown).collect())
-                }
-                Value::List(values) => {
-                    Value::List(values.into_iter().map(|one| self.shown(one)).collect())
-                }
-                other => other,
+                Value::Text(text) if has_password(&text) => HIDDEN.into(),
+                value => within(value, self, |key, value| of_key(key).shown(value)),
             },
+            Self::Rules => within(value, self, |key, value| match key {
+                NAMED_ARGUMENTS => {
+                    within(value, Self::Secret, |_, value| Self::Secret.shown(value))
+                }
+                _ => self.shown(value),
+            }),
         }
     }
 
@@ -54,6 +73,38 @@ impl Secrecy {
     fn hides(self, value: &Value) -> bool {
         self != Self::Public && self.shown(value.clone()) != *value
     }
+}
+
+/// Returns a mapping or a list with the secrets of its values hidden: `shown` hides those of a mapping, each with its key, and
+/// those of a list have this secrecy.
+fn within(value: Value, secrecy: Secrecy, shown: impl Fn(&str, Value) -> Value) -> Value {
+    match value {
+        Value::Map(entries) => {
+            let shown = |(key, value): (String, Value)| {
+                let value = shown(&key, value);
+                (key, value)
+            };
+            Value::Map(entries.into_iter().map(shown).collect())
+        }
+        Value::List(values) => {
+            Value::List(values.into_iter().map(|one| secrecy.shown(one)).collect())
+        }
+        other => other,
+    }
+}
+
+/// Whether a text is an address with a password, as of a database: `scheme://user:password@host`, or `host=db password=x`.
+fn has_password(text: &str) -> bool {
+    let authority = |rest: &str| {
+        let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
+        let (user, _) = rest[..end].rsplit_once('@')?;
+        user.split_once(':')
+            .map(|(_, password)| !password.is_empty())
+    };
+    let mut addresses = text.split("://").skip(1);
+    let lower = text.to_ascii_lowercase();
+    addresses.any(|rest| authority(rest) == Some(true))
+        || PASSWORDS.iter().any(|begin| lower.contains(begin))
 }
 
 /// Returns the secrecy of the value of an operator's own key.
@@ -212,6 +263,47 @@ mod tests {
         let tcp = loaded.options.get("tcp").unwrap();
         assert_eq!(tcp.get("backlog"), Some(&Value::Int(9)));
         assert_eq!(tcp.get("password"), Some(&HIDDEN.into()));
+    }
+
+    #[test]
+    fn addresses_with_a_password_are_hidden_whatever_their_names_are() {
+        let shown = |text: &str| Secrecy::ByKeys.shown(text.into()) != Value::from(HIDDEN);
+        for secret in [
+            "postgres://saline:hunter2@db/saline",
+            "see https://u:p@host:81 there",
+            "host=db user=u PASSWORD=x",
+            "Server=db;Uid=u;Pwd=x;",
+        ] {
+            assert!(!shown(secret), "{secret}");
+        }
+        for public in [
+            "postgres://saline@db/saline",
+            "https://host:81/a@b:c",
+            "https://u:@host",
+            "a:b@c",
+            "password",
+        ] {
+            assert!(shown(public), "{public}");
+        }
+        for key in ["pwd", "db_api_key", "Passphrase", "aws_access_key_id"] {
+            let facts = Value::map([(key, Value::from("x"))]);
+            let shown = Secrecy::ByKeys.shown(facts);
+            assert_eq!(shown.get(key), Some(&HIDDEN.into()), "{key}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_named_arguments_are_hidden_in_rules() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            "publisher_acl: {ann: [{'web*': [{test.arg: {args: [a], kwargs: {key: hunter2}}}]}]}\n";
+        write(folder.path().join("master"), text).unwrap();
+        let loaded = crate::MasterConfig::load(folder.path(), &["tcp"]).unwrap();
+        let shown = format!("{:?}", loaded.options.get("publisher_acl"));
+        assert!(!shown.contains("hunter2"), "{shown}");
+        for public in ["ann", "web*", "test.arg", "\"a\"", "key"] {
+            assert!(shown.contains(public), "{shown}");
+        }
     }
 
     #[test]

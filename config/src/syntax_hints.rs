@@ -16,17 +16,32 @@ pub(crate) fn explain(text: &str, error: YamlError) -> YamlError {
     let before = lines.partition_point(|(line, _)| *line < error.line);
     let around = lines.iter().skip(before.saturating_sub(1)).take(3);
     for &(line, content) in around {
-        let indentation = content.len() - content.trim_start().len();
-        if let Some(at) = content[..indentation].find('\t') {
-            let column = at as u64 + 1;
-            let message = "the line begins with a tab; YAML is indented with spaces";
-            return Position { line, column }.error(message);
+        if let Some(error) = tab_in_indentation(line, content) {
+            return error;
         }
         if let Some(message) = without_colon(content) {
             return Position { line, column: 1 }.error(message);
         }
     }
     error
+}
+
+/// Returns the error of a text whose first option is indented with a tab, which the parser takes when no other option follows.
+pub(crate) fn tab_at_the_beginning(text: &str) -> Option<YamlError> {
+    let mut lines = (1..).zip(text.lines());
+    let is_content = |(_, line): &(u64, &str)| {
+        let content = line.trim_start();
+        !content.is_empty() && !content.starts_with('#')
+    };
+    let (line, content) = lines.find(is_content)?;
+    tab_in_indentation(line, content)
+}
+
+fn tab_in_indentation(line: u64, content: &str) -> Option<YamlError> {
+    let indentation = content.len() - content.trim_start().len();
+    let column = content[..indentation].find('\t')? as u64 + 1;
+    let message = "the line begins with a tab; YAML is indented with spaces";
+    Some(Position { line, column }.error(message))
 }
 
 /// Returns what to say of a line that is the name of an option and a value without a colon between them.

@@ -140,7 +140,7 @@ pub fn parse(
             // As below.
             let _ = writeln!(
                 io::stderr(),
-                "{program} does not daemonize: leave -d out, and have systemd run it in the foreground"
+                "{program} does not daemonize: start it without -d, under systemd or another service manager"
             );
             Err(ExitCode::from(64))
         }

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -37,6 +39,30 @@ pub struct InstanceLock {
 }
 
 impl InstanceLock {
+    /// As [`take`](Self::take), but waits for so long for the process that holds the lock: a program may hold it for an instant, as
+    /// `saline-key` does beside a master that starts.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_within(path: &Path, within: Duration) -> Result<Self, LockError> {
+        let held = match Self::take(path) {
+            Err(held @ LockError::Held { .. }) => held,
+            taken => return taken,
+        };
+        let (taken, is_taken) = sync_channel(1);
+        let file = open(path)?;
+        // The system bounds no wait for a lock. A thread that gets it too late gives it back, and ends with the process at last.
+        std::thread::spawn(move || {
+            let locked = flock(&file, FlockOperation::LockExclusive).map(|()| file);
+            let _ = taken.send(locked);
+        });
+        match is_taken.recv_timeout(within) {
+            Ok(Ok(file)) => Ok(Self::held(file)),
+            Ok(Err(error)) => Err(LockError::io(path, error.into())),
+            Err(_) => Err(held),
+        }
+    }
+
     /// Takes `path`, makes the folder around it (0700) and writes the process id into it. Does not wait.
     ///
     /// The file stays when the lock is given back: were it removed, two could hold a lock of the
@@ -45,19 +71,10 @@ impl InstanceLock {
     /// # Errors
     /// When another process holds it, the file system says no, or somebody else could change the folder.
     pub fn take(path: &Path) -> Result<Self, LockError> {
-        let io = |source| LockError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        if let Some(folder) = path.parent() {
-            saline_private_files::create_folder(folder).map_err(io)?;
-        }
-        let mut options = saline_private_files::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = saline_private_files::open(path, &options).map_err(io)?;
+        let file = open(path)?;
         if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(io(error.into()));
+                return Err(LockError::io(path, error.into()));
             }
             let mut text = String::new();
             // Who holds it is a kindness; that it is held is known without it.
@@ -67,13 +84,40 @@ impl InstanceLock {
                 pid: text.trim().parse().ok(),
             });
         }
+        Ok(Self::held(file))
+    }
+
+    /// Writes the process id into the locked file.
+    fn held(mut file: File) -> Self {
         // On a full disk the lock is held all the same.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Self { _file: file }
     }
+}
+
+impl LockError {
+    fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Opens the lock file, and makes it and the folder around it if they are missing.
+fn open(path: &Path) -> Result<File, LockError> {
+    let open = || {
+        if let Some(folder) = path.parent() {
+            saline_private_files::create_folder(folder)?;
+        }
+        let mut options = saline_private_files::options();
+        options.read(true).write(true).create(true).truncate(false);
+        saline_private_files::open(path, &options)
+    };
+    open().map_err(|error| LockError::io(path, error))
 }
 
 #[cfg(test)]
@@ -92,5 +136,23 @@ mod tests {
         );
         drop(first);
         let _again = InstanceLock::take(&path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_held_for_an_instant_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".lock");
+        let first = InstanceLock::take(&path).unwrap();
+        let short = Duration::from_millis(20);
+        let error = InstanceLock::take_within(&path, short).unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{error}");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| InstanceLock::take_within(&path, Duration::from_secs(60)));
+            drop(first);
+            let second = waits.join().unwrap().unwrap();
+            let third = InstanceLock::take(&path);
+            assert!(matches!(third, Err(LockError::Held { .. })), "{third:?}");
+            drop(second);
+        });
     }
 }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_data::printable::number_of;
 use saline_messages::{EventOrigin, MAX_RUNNING, MinionJobState};
+use saline_protocol::transport::Clock;
+use tokio::time::Interval;
 
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
@@ -30,6 +33,9 @@ const PRESENT: Duration = Duration::from_secs(60);
 /// How often old jobs are pruned.
 const PRUNING: Duration = Duration::from_secs(300);
 
+/// When they are pruned first after a start: minions that run jobs have said so by then.
+const FIRST_PRUNING: Duration = Duration::from_secs(60);
+
 /// How long no job is removed after a start at which the clock was far ahead of the job store: it may be wrong.
 const AHEAD: Duration = Duration::from_secs(3_600);
 
@@ -50,6 +56,11 @@ pub struct Maintenance {
     pub(crate) keys: KeyAccess,
     pub(crate) key_watch: KeyWatch,
     pub(crate) publisher: MinionPublisher,
+}
+
+/// Returns the timer by which old jobs are pruned.
+fn pruning_timer(clock: Clock) -> Interval {
+    clock.interval_after(FIRST_PRUNING, PRUNING)
 }
 
 impl Maintenance {
@@ -159,11 +170,11 @@ impl Maintenance {
 
     async fn prunings(&self) {
         let clock = self.clock.clock();
-        let mut timer = clock.interval(PRUNING);
         let credible = match self.jobs.started_ahead() {
             true => clock.after(AHEAD),
             false => clock.now(),
         };
+        let mut timer = pruning_timer(clock);
         loop {
             timer.tick().await;
             if clock.now() >= credible {
@@ -242,7 +253,8 @@ impl Maintenance {
             let kept = match part.kept {
                 0 => String::new(),
                 kept => format!(
-                    "; {kept} of them are kept, without their large returns, since minions run them or may begin them"
+                    "; kept: {} that minions run or may begin, without large returns",
+                    number_of(kept, "job")
                 ),
             };
             match (part.early, part.under_way) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use saline_config::MasterConfig;
+use saline_data::printable::number_of;
 use saline_messages::{MinionId, MinionJobState, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
@@ -490,15 +491,17 @@ impl MasterParts {
     /// Logs how much the master holds, for SIGUSR1.
     pub(crate) fn report(&self, counters: &Counters) {
         saline_daemon::notice!(
-            "report: {} minions, {} sessions, epoch {:016x}, {} tasks",
-            self.sessions.minions(),
-            self.sessions.len(),
+            "report: {}, {}, epoch {:016x}, {}",
+            number_of(self.sessions.minions(), "minion"),
+            number_of(self.sessions.len(), "session"),
             self.publisher.current().epoch,
-            self.context.tracker.len()
+            number_of(self.context.tracker.len(), "task")
         );
         let (accounts, refused) = self.accounts.report();
         saline_daemon::notice!(
-            "report: {accounts} minions have used something of their accounts, {refused} requests were refused by one"
+            "report: {} with use on their accounts; {} refused by an account",
+            number_of(accounts, "minion"),
+            number_of(usize::try_from(refused).unwrap_or(usize::MAX), "request")
         );
         saline_daemon::notice!("report: transports: {counters}");
     }

@@ -42,6 +42,9 @@ struct BoundListener {
     bound: ServeAt,
 }
 
+/// How long a start waits for whoever holds the lock of the sockets: `saline-key` does for an instant when no master answers it.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
 /// Takes the locks that keep a second master from the sockets and from the job store.
 ///
 /// # Errors
@@ -49,7 +52,7 @@ struct BoundListener {
 pub(crate) fn take_locks(config: &MasterConfig) -> Result<[InstanceLock; 2], MasterError> {
     config.paths.folders().into_iter().for_each(create_above);
     Ok([
-        InstanceLock::take(&config.lock_file())?,
+        InstanceLock::take_within(&config.lock_file(), LOCK_WAIT)?,
         InstanceLock::take(&config.store_lock_file())?,
     ])
 }

@@ -230,7 +230,9 @@ fn a_next_identity_without_a_present_one_is_told_with_what_to_do() {
     let folder = folder.path();
     MasterIdentity::prepare_next(folder).unwrap();
     for error in [
-        MasterIdentity::load_or_create(folder).map(drop).unwrap_err(),
+        MasterIdentity::load_or_create(folder)
+            .map(drop)
+            .unwrap_err(),
         MasterIdentity::check(folder).unwrap_err(),
     ] {
         let error = error.to_string();

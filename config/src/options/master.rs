@@ -380,7 +380,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: "a mapping of users to lists of rules",
         default: "{}",
         help: "What users of this machine may do who cannot read the root key, over a socket that is served only when \
@@ -407,7 +407,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "operators",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: "a mapping of operators to lists of rules",
         default: "",
         help: "What the owners of keys in `pki_dir/operators` may do, as rules of `publisher_acl`; no command of Saline \

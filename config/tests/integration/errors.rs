@@ -55,6 +55,7 @@ fn syntax() {
 
 #[test]
 fn what_the_parser_does_not_say_well() {
+    assert_snapshot!(error("\n# A comment.\n\tret_port: 1\n"), @"DIR/master:3:1: the line begins with a tab; YAML is indented with spaces");
     assert_snapshot!(error("\tret_port: 1\ninterface: '::'\n"), @"DIR/master:1:1: the line begins with a tab; YAML is indented with spaces");
     assert_snapshot!(error("interface: '::'\ntcp:\n  ret_port: 1\n\n\tbacklog: 3\n"), @"DIR/master:5:1: the line begins with a tab; YAML is indented with spaces");
     assert_snapshot!(error("ret_port 16999\ninterface: '::'\n"), @r#"DIR/master:1:1: "ret_port 16999" has no colon after its name; did you mean "ret_port: 16999"?"#);

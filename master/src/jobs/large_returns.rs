@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use saline_messages::{
-    Jid, MAX_PART, MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart, ReturnVerdict,
-    TransferDigest,
+    Jid, MAX_PART, MinionId, Outgoing, Part, RETCODE_INTERRUPTED, Return, ReturnPart,
+    ReturnVerdict, TransferDigest,
 };
 
 use super::disk::return_parts::{self, StoredTransfer};

@@ -90,15 +90,25 @@ impl JobStore {
         self.now().saturating_sub(silence)
     }
 
-    /// Whether a job that the minion does not know may have been run by it.
-    fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
+    /// Whether the disk or the memory of the minion was put back to a state before its last heartbeat.
+    pub fn was_put_back(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
         let heard = self.records.get(minion);
         let heard = heard.map_or(0, |record| record.heartbeats_noted);
         match self.lineage(minion, start) {
             // What was lost before this start was settled when it reconciled.
             Lineage::Known => start.heartbeats_noted < heard,
             // Since it began it may have sent heartbeats to another master.
-            Lineage::Continued => start.power_lost || start.heartbeats_before < heard,
+            Lineage::Continued => start.heartbeats_before < heard,
+            Lineage::New | Lineage::Other => false,
+        }
+    }
+
+    /// Whether a job that the minion does not know may have been run by it.
+    fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
+        let was_put_back = self.was_put_back(minion, start);
+        match self.lineage(minion, start) {
+            Lineage::Known => was_put_back,
+            Lineage::Continued => start.power_lost || was_put_back,
             // What was handed over to a minion of which the store knows no start was handed over before the store
             // was put back from a copy.
             Lineage::New | Lineage::Other => true,

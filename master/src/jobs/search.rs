@@ -28,6 +28,10 @@ const LISTED_ARGUMENTS: usize = 64 * 1024;
 /// The columns of a job, in the order in which [`found_job`] reads them.
 const COLUMNS: &str = "jid, fun, tgt, arg, tgt_type, user, operator";
 
+/// The query for the runs between two times, with the columns of a job.
+const RUNS: &str = "SELECT jid, 'runner.' || fun, ?3, arg, 'list', user, operator FROM runs
+                    WHERE jid BETWEEN ?1 AND ?2 ORDER BY jid DESC";
+
 /// The filters of a search: it finds the jobs that pass all of them.
 #[derive(Debug, Clone)]
 pub struct JobSearch {
@@ -159,6 +163,41 @@ impl JobStore {
         }
         Ok(found)
     }
+
+    /// Returns the number of jobs and runs before `before` that pass the filters, however many the search would find.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn count_before(
+        &self,
+        search: JobSearch,
+        before: Option<&Jid>,
+    ) -> Result<usize, StoreError> {
+        let before = before.and_then(jid::to_micros).unwrap_or(i64::MAX);
+        let search = Arc::new(JobSearch {
+            until: search.until.min(before.saturating_sub(1)),
+            ..search
+        });
+        let mut count = 0;
+        for start in self.partitions.all() {
+            if start > search.until {
+                break;
+            }
+            let wanted = Arc::clone(&search);
+            let counted = self.reader.moment(start, move |connection| {
+                count_in_partition(connection, &wanted)
+            });
+            count += match counted.await {
+                // It was pruned meanwhile.
+                Err(StoreError::Removed) => 0,
+                counted => counted?,
+            };
+        }
+        Ok(count)
+    }
 }
 
 /// Returns what one partition holds: at most `most` jobs of about `room` bytes, the newest first.
@@ -170,33 +209,12 @@ fn in_partition(
 ) -> Result<FoundJobs, StoreError> {
     let mut found = FoundJobs::default();
     let mut taken = 0;
-    // The few jobs with metadata are looked at first if it is them that are looked for.
-    let (tables, name) = match search.metadata.is_empty() {
-        true => ("jobs LEFT JOIN metadata USING (jid)", "jobs.jid"),
-        false => ("metadata CROSS JOIN jobs USING (jid)", "metadata.jid"),
-    };
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS}, metadata FROM {tables} WHERE {name} BETWEEN ?1 AND ?2
-         ORDER BY {name} DESC"
-    ))?;
+    let mut statement = connection.prepare_cached(&jobs_query(search))?;
     let mut rows = statement.query(params![search.from, search.until])?;
     while let Some(row) = rows.next()? {
-        if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?)
-            || !search.wants_of(rows::text(row, 6)?)
-        {
+        let Some(metadata) = wanted_job(row, search)? else {
             continue;
-        }
-        let metadata = match row.get_ref(7)? {
-            rusqlite::types::ValueRef::Null => None,
-            _ => Some(Packed::from_bytes(rows::blob(row, 7)?.to_vec())),
         };
-        let is_wanted = search.metadata.is_empty()
-            || metadata
-                .as_ref()
-                .is_some_and(|held| search.wants_metadata(held));
-        if !is_wanted {
-            continue;
-        }
         if found.jobs.len() >= most || taken >= room {
             found.is_cut = true;
             break;
@@ -209,6 +227,59 @@ fn in_partition(
         add_runs(connection, search, most, &mut found)?;
     }
     Ok(found)
+}
+
+/// Returns the query for the jobs between two times, the newest first.
+fn jobs_query(search: &JobSearch) -> String {
+    // The few jobs with metadata are looked at first if it is them that are looked for.
+    let (tables, name) = match search.metadata.is_empty() {
+        true => ("jobs LEFT JOIN metadata USING (jid)", "jobs.jid"),
+        false => ("metadata CROSS JOIN jobs USING (jid)", "metadata.jid"),
+    };
+    format!(
+        "SELECT {COLUMNS}, metadata FROM {tables} WHERE {name} BETWEEN ?1 AND ?2
+         ORDER BY {name} DESC"
+    )
+}
+
+/// Returns the metadata of a job that passes the filters; none if it does not pass.
+fn wanted_job(row: &Row<'_>, search: &JobSearch) -> Result<Option<Option<Packed>>, StoreError> {
+    if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?)
+        || !search.wants_of(rows::text(row, 6)?)
+    {
+        return Ok(None);
+    }
+    let metadata = match row.get_ref(7)? {
+        rusqlite::types::ValueRef::Null => None,
+        _ => Some(Packed::from_bytes(rows::blob(row, 7)?.to_vec())),
+    };
+    let is_wanted = search.metadata.is_empty()
+        || metadata
+            .as_ref()
+            .is_some_and(|held| search.wants_metadata(held));
+    Ok(is_wanted.then_some(metadata))
+}
+
+/// Returns the number of jobs and runs of one partition that pass the filters.
+fn count_in_partition(connection: &Connection, search: &JobSearch) -> Result<usize, StoreError> {
+    let mut count = 0;
+    let mut statement = connection.prepare_cached(&jobs_query(search))?;
+    let mut rows = statement.query(params![search.from, search.until])?;
+    while let Some(row) = rows.next()? {
+        count += usize::from(wanted_job(row, search)?.is_some());
+    }
+    if search.metadata.is_empty() {
+        let mut statement = connection.prepare_cached(RUNS)?;
+        let mut rows = statement.query(params![search.from, search.until, search.master])?;
+        while let Some(row) = rows.next()? {
+            count += usize::from(is_wanted_run(row, search)?);
+        }
+    }
+    Ok(count)
+}
+
+fn is_wanted_run(row: &Row<'_>, search: &JobSearch) -> Result<bool, StoreError> {
+    Ok(search.wants(rows::text(row, 1)?, &search.master) && search.wants_of(rows::text(row, 6)?))
 }
 
 /// Adds the runs of a partition. They are few: only asynchronous ones are stored.
@@ -225,16 +296,11 @@ fn add_runs(
         (true, None) => return Ok(()),
         (false, _) => search.from,
     };
-    let mut statement = connection.prepare_cached(
-        "SELECT jid, 'runner.' || fun, ?3, arg, 'list', user, operator FROM runs
-         WHERE jid BETWEEN ?1 AND ?2 ORDER BY jid DESC",
-    )?;
+    let mut statement = connection.prepare_cached(RUNS)?;
     let mut rows = statement.query(params![from, search.until, search.master])?;
     let before = found.jobs.len();
     while let Some(row) = rows.next()? {
-        if !search.wants(rows::text(row, 1)?, &search.master)
-            || !search.wants_of(rows::text(row, 6)?)
-        {
+        if !is_wanted_run(row, search)? {
             continue;
         }
         if found.jobs.len() - before >= most {

@@ -69,3 +69,13 @@ async fn pending_keys_expire_within_five_minutes_of_their_time() {
     // It runs until its context is cancelled.
     let _ = upkeep.await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn old_jobs_are_pruned_soon_after_a_start_and_then_every_five_minutes() {
+    let mut timer = pruning_timer(Clock);
+    let start = Clock.now();
+    for after in [60, 360, 660] {
+        timer.tick().await;
+        assert_eq!((Clock.now() - start).as_secs(), after);
+    }
+}

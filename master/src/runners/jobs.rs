@@ -318,6 +318,7 @@ struct ListedJobs {
     display_progress: bool,
     #[default(false)]
     include_calls: bool,
+    limit: Option<u64>,
 }
 
 /// Returns the jobs of the store without their returns, the oldest first, and at most the newest 50,000. The function of an
@@ -338,9 +339,13 @@ struct ListedJobs {
 /// display_progress
 ///     `True` tells what is being done.
 ///
+/// limit
+///     Only so many of these jobs are listed, the newest ones, and it is told how many are left out.
+///
 /// CLI Example:
 ///
 ///     saline-run jobs.list_jobs
+///     saline-run jobs.list_jobs limit=20
 ///     saline-run jobs.list_jobs search_function='test.*,pkg.install'
 ///     saline-run jobs.list_jobs search_target='web*' start_time='2026-11-21 09:00' end_time='2026-11-21 10:00'
 ///     saline-run jobs.list_jobs search_metadata='{ticket: 4711}'
@@ -354,13 +359,19 @@ async fn list_jobs(run: &Run, #[parameters] listed: ListedJobs) -> Result<Packed
         end_time,
         display_progress,
         include_calls,
+        limit,
     } = listed;
     progress(run, display_progress).await;
     let (now, all) = (
         run.parts.clock().wall().into(),
-        JobSearch::all(MAX_LISTED, master_name()),
+        JobSearch::all(
+            limit.map_or(MAX_LISTED, |limit| {
+                usize::try_from(limit).unwrap_or(MAX_LISTED).min(MAX_LISTED)
+            }),
+            master_name(),
+        ),
     );
-    let found = run.parts.jobs.search(JobSearch {
+    let search = JobSearch {
         functions: search_function.unwrap_or_default().0,
         targets: search_target.unwrap_or_default().0,
         metadata: search_metadata.unwrap_or_default(),
@@ -369,13 +380,17 @@ async fn list_jobs(run: &Run, #[parameters] listed: ListedJobs) -> Result<Packed
         from: start_time.map_or(all.from, |time| time.first_micros(now)),
         until: end_time.map_or(all.until, |time| time.last_micros(now)),
         ..all
-    });
-    let found = found.await?;
+    };
+    let found = run.parts.jobs.search(search.clone()).await?;
     if found.is_cut {
-        let oldest = found.jobs.last();
-        let oldest = oldest.map_or_else(String::new, |job| job_report::start_time(&job.jid));
+        let oldest = found.jobs.last().map(|job| &job.jid);
+        let left_out = run.parts.jobs.count_before(search, oldest).await?;
+        let older = oldest.map_or_else(String::new, |oldest| {
+            let oldest = job_report::start_time(oldest);
+            format!(": for older ones give end_time='{oldest}', or other filters")
+        });
         run.note(format!(
-            "the newest {} jobs are listed: for older ones give end_time='{oldest}', or other filters",
+            "{left_out} older jobs are left out, and the newest {} listed{older}",
             found.jobs.len()
         ));
     }

@@ -59,8 +59,8 @@ fn signatures_are_those_of_salt() {
     for (fun, expected) in [
         (
             "jobs.list_jobs",
-            "[search_metadata, search_function, search_target, start_time, end_time, display_progress, include_calls] = \
-             [null, null, null, null, null, false, false]",
+            "[search_metadata, search_function, search_target, start_time, end_time, display_progress, include_calls, limit] = \
+             [null, null, null, null, null, false, false, null]",
         ),
         ("jobs.lookup_jid", "[jid, display_progress] = [false]"),
         // The last one is ours, as include_calls is.

@@ -100,8 +100,9 @@ impl MinionVerbs {
         let mut asked = self.jobs.to_account_for(id, &start, after);
         if asked.is_empty() {
             let lineage = self.jobs.lineage(id, &start);
+            let was_put_back = self.jobs.was_put_back(id, &start);
             self.jobs.finish_reconciliation(id, &start).await?;
-            self.note_lineage(id, lineage, &start);
+            self.note_lineage(id, lineage, &start, was_put_back);
             let seated_at = self.clock.now();
             let change = self.sessions.seat(session, present);
             self.note_presence(session, id, change, start.beside).await;
@@ -143,16 +144,29 @@ impl MinionVerbs {
         answers.is_ok()
     }
 
-    fn note_lineage(&self, id: &MinionId, lineage: Lineage, start: &ReconcilingStart) {
+    fn note_lineage(
+        &self,
+        id: &MinionId,
+        lineage: Lineage,
+        start: &ReconcilingStart,
+        was_put_back: bool,
+    ) {
         let is_usual = match lineage {
-            Lineage::Known => true,
-            Lineage::New | Lineage::Continued => !start.power_lost,
+            Lineage::Known => !was_put_back,
+            Lineage::New | Lineage::Continued => !start.power_lost && !was_put_back,
             Lineage::Other => false,
         };
         if is_usual || !self.limiter.allows(id) {
             return;
         }
         match lineage {
+            Lineage::Known | Lineage::Continued if was_put_back && !start.power_lost => {
+                tracing::warn!(
+                    "minion {id}: its disk or its memory was put back to an earlier state; of the jobs that it no longer knows, those \
+                 that it had begun are shown as \"lost track\" and the others as \"may have run\", and none of them runs again: \
+                 look at the minion before you run one again. If nobody restored it, look for a second machine with its key"
+                )
+            }
             Lineage::New | Lineage::Known | Lineage::Continued => tracing::warn!(
                 "minion {id}: its machine lost power, or its spool was damaged, emptied or put back; of the jobs that it no \
                  longer knows, those that it had begun are shown as \"lost track\" and the others as \"may have run\""

@@ -116,15 +116,48 @@ impl PinnedMaster {
                  that key"
             ));
         }
-        let finger = match &self.finger {
-            Some(_) => " and correct master_finger in the minion's configuration",
-            None => "",
+        let remedy = match (known, &self.finger) {
+            (Some(_), None) => format!("remove {path}"),
+            (Some(_), Some(_)) => {
+                format!("remove {path} and correct master_finger in the minion's configuration")
+            }
+            // There is no file: the configuration alone says whom the minion trusts.
+            (None, _) => "correct master_finger in the minion's configuration".to_owned(),
         };
         Distrust(format!(
             "the master that answers has another key than the one that this minion trusts: its \
-             fingerprint is {found}, trusted is {expected}. Nothing was sent to it. If the master's \
-             key was really changed (`saline-key -F` on the master shows it), remove {path}{finger}, and \
-             the minion will trust the new one"
+             fingerprint is {found}, trusted is {expected}. Nothing was sent to it. If {found} is the \
+             key of your master (`saline-key -F` on the master shows it), {remedy}, and the minion will trust it"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_channel::Identity;
+
+    use super::*;
+
+    #[test]
+    fn the_remedy_names_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.pub");
+        let public = || Identity::generate().unwrap().public();
+        let (trusted, finger) = (public(), public().fingerprint());
+        let explained = |pinned: bool, finger: Option<String>| {
+            if pinned {
+                MasterKeys::identity_alone(trusted).write(&path).unwrap();
+            }
+            let master = PinnedMaster::new(path.clone(), finger);
+            let trust = master.trust().unwrap();
+            let Distrust(line) = master.explain_other_key(&trust, "aa:bb");
+            (
+                line.contains("remove /"),
+                line.contains("correct master_finger in the minion's configuration"),
+            )
+        };
+        assert_eq!(explained(false, Some(finger)), (false, true));
+        assert_eq!(explained(true, None), (true, false));
+        assert_eq!(explained(true, Some(trusted.fingerprint())), (true, true));
     }
 }

@@ -79,7 +79,15 @@ impl Clock {
     /// # Panics
     /// When `period` is zero.
     pub fn interval(self, period: Duration) -> tokio::time::Interval {
-        let mut interval = tokio::time::interval_at(Instant::now() + period, period);
+        self.interval_after(period, period)
+    }
+
+    /// A timer that ticks first after `first`, and then as [`interval`](Self::interval) does.
+    ///
+    /// # Panics
+    /// When `period` is zero.
+    pub fn interval_after(self, first: Duration, period: Duration) -> tokio::time::Interval {
+        let mut interval = tokio::time::interval_at(Instant::now() + first, period);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         interval
     }

@@ -15,6 +15,10 @@ use crate::screen::Screen;
 /// The largest number of keys in one request.
 pub(super) const PORTION: usize = 250;
 
+/// The line about a change that nobody could confirm.
+pub(super) const NOT_CONFIRMED: &str =
+    "ERROR: not confirmed, nothing changed: run this at a terminal, or add -y";
+
 /// The answer to the question whether a change is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -43,9 +47,7 @@ impl KeyCommand<'_> {
             Answer::Yes => {}
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
-                screen.note(format!(
-                    "ERROR: not confirmed, so no key was {done}: run this at a terminal, or add -y"
-                ));
+                screen.note(NOT_CONFIRMED);
                 return Ok(exit::FAILED);
             }
         }

@@ -5,7 +5,7 @@ use std::io;
 use saline_channel::PublicIdentity;
 use saline_messages::KeyRequest;
 
-use super::change::Answer;
+use super::change::{Answer, NOT_CONFIRMED};
 use super::{KeyCommand, NEXT_MASTERS, complain};
 use crate::exit;
 use crate::output::keys::{Heading, Line};
@@ -35,9 +35,8 @@ impl KeyCommand<'_> {
             Answer::Yes => {}
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
-                let why =
-                    "not confirmed, so no identity was made: run this at a terminal, or add -y";
-                return Ok(complain(screen, why));
+                screen.note(NOT_CONFIRMED);
+                return Ok(exit::FAILED);
             }
         }
         let reply = match self.store.ask(screen, KeyRequest::RotateIdentity).await {

@@ -228,7 +228,7 @@ async fn accepting_asks_first() {
     m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Proceed? [n/Y]·
     --- stderr
-    ERROR: not confirmed, so no key was accepted: run this at a terminal, or add -y
+    ERROR: not confirmed, nothing changed: run this at a terminal, or add -y
     --- exit 1
     ");
     insta::assert_snapshot!(shown("saline-key -a m1 -y", &[]).await, @"

@@ -5,6 +5,7 @@ mod catch_up;
 mod catch_up_model;
 mod copies;
 pub(super) mod counts;
+mod full_disk;
 mod kill;
 mod large_returns;
 mod load;

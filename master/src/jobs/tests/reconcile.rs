@@ -460,3 +460,32 @@ async fn a_deleted_key_takes_its_jobs_with_it() {
         "whoever has the id next is another one"
     );
 }
+
+#[tokio::test]
+async fn a_disk_or_a_memory_that_was_put_back_is_told_from_a_restart() {
+    let place = Place::new();
+    let store = place.open();
+    let minion = id("a");
+    let noted = |number, predecessor, noted, before| ReconcilingStart {
+        heartbeats_noted: noted,
+        heartbeats_before: before,
+        ..start(number, predecessor)
+    };
+    let first = noted(1, None, 10, 0);
+    assert!(!store.was_put_back(&minion, &first), "it is new");
+    store.finish_reconciliation(&minion, &first).await.unwrap();
+    store.take_heartbeats_noted(&minion, 12);
+    for (start, was_put_back) in [
+        (noted(1, None, 12, 0), false),
+        (noted(1, None, 11, 0), true),
+        (noted(2, Some(1), 12, 12), false),
+        (noted(2, Some(1), 12, 11), true),
+        (noted(3, None, 0, 0), false),
+    ] {
+        assert_eq!(
+            store.was_put_back(&minion, &start),
+            was_put_back,
+            "{start:?}"
+        );
+    }
+}

@@ -27,7 +27,7 @@ async fn running(store: &JobStore, age: u64, others: &[&str]) -> Job {
 }
 
 /// Waits for the next millisecond of the store, from which on these jobs are heard of again.
-async fn heard_since(store: &JobStore, jobs: &[&Job]) -> u64 {
+pub(super) async fn heard_since(store: &JobStore, jobs: &[&Job]) -> u64 {
     let before = store.now();
     while store.now() == before {
         std::hint::spin_loop();
@@ -41,7 +41,7 @@ async fn heard_since(store: &JobStore, jobs: &[&Job]) -> u64 {
 }
 
 /// The partitions that were reduced, with their sizes.
-fn reduced(place: &Place) -> Vec<u64> {
+pub(super) fn reduced(place: &Place) -> Vec<u64> {
     let files = place.files().into_iter();
     let reduced = files.filter(|path| path.to_string_lossy().ends_with(".1.sqlite"));
     reduced

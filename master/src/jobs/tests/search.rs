@@ -142,6 +142,10 @@ async fn the_newest_are_found_and_the_rest_is_told() {
         let expected = &newest[..most.min(10)];
         assert_eq!(jids(&found), expected, "{most}");
         assert_eq!(found.is_cut, most < 10, "{most}");
+        let last = found.jobs.last().map(|job| &job.jid);
+        let left_out = store.count_before(all(most), last).await.unwrap();
+        let expected = if most == 0 { 10 } else { 10 - most.min(10) };
+        assert_eq!(left_out, expected, "{most}");
     }
 }
 
