@@ -15,7 +15,7 @@ use crate::salt_options::is_salt_option;
 use crate::salt_replacements::{instead_of, is_met, is_off, replacement_of, restricts};
 use crate::secrecy::{self, Secrecy};
 use crate::sections::{self, TransportOption};
-use crate::{ConfigError, Paths};
+use crate::{ConfigError, MetricsAddress, Paths};
 use saline_data::yaml;
 
 /// A configuration, and warnings for the operator.
@@ -170,6 +170,10 @@ fn place_paths<C: Role>(loaded: &mut Loaded<C>) {
         pid_file,
         ..
     } = loaded.config.paths().clone();
+    let metrics_socket = match loaded.config.metrics_listen() {
+        Some(MetricsAddress::Local(path)) => Some(path.clone()),
+        _ => None,
+    };
     let placed = [
         ("pki_dir", Some(pki_dir)),
         ("cachedir", Some(cache_dir)),
@@ -177,6 +181,7 @@ fn place_paths<C: Role>(loaded: &mut Loaded<C>) {
         ("sock_dir", Some(sock_dir)),
         ("pidfile", pid_file),
         ("log_file", loaded.config.logging().file.clone()),
+        ("metrics_listen", metrics_socket),
     ];
     let Value::Map(options) = &mut loaded.options else {
         return;

@@ -8,7 +8,7 @@ use saline_data::Value;
 use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
-use crate::{AccessBlacklist, AccessRules, Logging, Paths, TransportOptions};
+use crate::{AccessBlacklist, AccessRules, Logging, MetricsAddress, Paths, TransportOptions};
 
 /// The ports of one transport, as its section gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct MasterConfig {
     pub audit_file: Option<PathBuf>,
     /// `audit_max_bytes`: the size at which a new audit file is begun. 100 MiB
     pub audit_max_bytes: u64,
+    /// `metrics_listen`: where the metrics are served; none by default.
+    pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
     /// Every option by its name, for runners that show them: a daemon puts
@@ -166,6 +168,7 @@ impl Default for MasterConfig {
             operators: None,
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,
+            metrics_listen: None,
             logging: Logging::default(),
             options: Value::Null,
         }

@@ -8,7 +8,7 @@ use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::minion_id;
-use crate::{Logging, Paths, TransportOptions};
+use crate::{Logging, MetricsAddress, Paths, TransportOptions};
 
 /// The configuration of a minion, with Salt's option names. Times are in the option's own unit in
 /// the file and durations here.
@@ -57,6 +57,8 @@ pub struct MinionConfig {
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
     pub grains: Vec<(String, saline_data::Value)>,
+    /// `metrics_listen`: where the metrics are served; none by default.
+    pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
 }
@@ -85,6 +87,7 @@ impl Default for MinionConfig {
             module_dirs: Vec::new(),
             spool_sync_always: false,
             grains: Vec::new(),
+            metrics_listen: None,
             logging: Logging::default(),
         }
     }

@@ -7,7 +7,7 @@ use saline_protocol::transport::OptionValue;
 
 use crate::given::Given;
 use crate::paths::place;
-use crate::{Logging, Paths, Secrecy};
+use crate::{Logging, MetricsAddress, Paths, Secrecy};
 
 /// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,7 @@ pub(crate) trait Role: Default + 'static {
 
     fn paths(&mut self) -> &mut Paths;
     fn logging(&mut self) -> &mut Logging;
+    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress>;
     fn transport(&mut self) -> &mut Vec<String>;
     fn max_message_size(&mut self) -> &mut usize;
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
@@ -73,6 +74,8 @@ pub(crate) trait Role: Default + 'static {
         let root = self.paths().root_dir.clone();
         let log_file = self.logging().file.take();
         self.logging().file = log_file.map(|path| place(&root, &path));
+        let metrics = self.metrics_listen().take();
+        *self.metrics_listen() = metrics.map(|address| address.under(&root));
         self.place_own_paths(&root);
         let paths = self.paths();
         *paths = paths.clone().under(&root);

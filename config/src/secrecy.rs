@@ -209,6 +209,9 @@ mod tests {
         fn logging(&mut self) -> &mut Logging {
             &mut self.common.logging
         }
+        fn metrics_listen(&mut self) -> &mut Option<crate::MetricsAddress> {
+            &mut self.common.metrics_listen
+        }
         fn transport(&mut self) -> &mut Vec<String> {
             &mut self.common.transport
         }

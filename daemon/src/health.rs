@@ -3,9 +3,7 @@
 //! The daemon's own loop answers, so an answer shows that the loop is alive. The socket (`health.ipc` in `sock_dir`, 0600)
 //! takes no orders: the daemon writes one JSON object to each connection, and closes it.
 
-use std::fs::{Permissions, remove_file, set_permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +14,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use saline_protocol::transport::Clock;
 use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
+
+use crate::unix_socket::UnixSocket;
 
 /// How long the daemon may take to report its health.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,10 +73,7 @@ impl Health {
 
 /// The socket at which a daemon is asked for its health. The file is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct HealthSocket {
-    listener: UnixListener,
-    path: PathBuf,
-}
+pub(crate) struct HealthSocket(UnixSocket);
 
 /// A connection over which a client asks for the health of this daemon.
 #[derive(Debug)]
@@ -89,14 +86,7 @@ impl HealthSocket {
     /// # Errors
     /// When the socket cannot be made.
     pub(crate) fn bind(sock_dir: &Path) -> io::Result<Self> {
-        let path = path(sock_dir);
-        match remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&path)?;
-        set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path })
+        UnixSocket::bind(&path(sock_dir), 0o600).map(Self)
     }
 
     /// Returns the next request.
@@ -104,15 +94,7 @@ impl HealthSocket {
     /// # Cancel safety
     /// No request is lost when the future is dropped.
     pub(crate) async fn next(&self) -> io::Result<HealthRequest> {
-        let (stream, _) = self.listener.accept().await?;
-        Ok(HealthRequest(stream))
-    }
-}
-
-impl Drop for HealthSocket {
-    fn drop(&mut self) {
-        // A file that is gone already is as good.
-        let _ = remove_file(&self.path);
+        self.0.accept().await.map(HealthRequest)
     }
 }
 
@@ -132,6 +114,11 @@ impl HealthRequest {
 
 fn path(sock_dir: &Path) -> PathBuf {
     sock_dir.join("health.ipc")
+}
+
+/// Whether a daemon whose sockets are in `sock_dir` runs.
+pub(crate) fn is_served(sock_dir: &Path) -> bool {
+    BlockingStream::connect(path(sock_dir)).is_ok()
 }
 
 /// Asks the daemon whose sockets are in `sock_dir` for its health: the whole of `--health`. Prints the answer as JSON, and each
@@ -206,6 +193,8 @@ fn ask(path: &Path, within: Duration) -> io::Result<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
 //! the allocator's settings, the lock that keeps a second instance from running, the notifications to the service manager, the
-//! health, and switching to the daemon's user; and two parts that every other program uses too: the report of versions, and the
+//! health, the metrics, and switching to the daemon's user; and two parts that every other program uses too: the report of versions, and the
 //! options as they are shown.
 
 mod arguments;
@@ -10,6 +10,7 @@ mod health;
 mod instance_lock;
 mod large_memory;
 pub mod logging;
+mod metrics;
 mod options_to_show;
 mod pid_file;
 mod process_user;
@@ -20,6 +21,7 @@ mod service_manager;
 mod signals;
 mod state_folder;
 mod supervision;
+mod unix_socket;
 mod versions;
 
 pub use arguments::{Arguments, Task, command_line, parse};
@@ -28,6 +30,10 @@ pub use folders_above::{create_above, create_entered};
 pub use health::{Health, HealthRequest, print_health};
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
+pub use metrics::{
+    DurationHistogram, MeasuredDurations, Measurement, Metrics, MetricsListenError, MetricsSource,
+    check_metrics_address, serve_metrics,
+};
 pub use options_to_show::options_to_show;
 pub use pid_file::{PidFile, PidFileError, check_pid_file};
 pub use process_user::{BecomeError, become_user};

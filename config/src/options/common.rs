@@ -1,7 +1,7 @@
 //! The options that master and minion share.
 
 use crate::role::Role;
-use crate::{LogFormat, LogLevel, OptionDoc, Secrecy};
+use crate::{LogFormat, LogLevel, NoMetricsAddress, OptionDoc, Secrecy};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
     OptionDoc {
@@ -9,7 +9,7 @@ pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
         secrecy: Secrecy::Public,
         unit: "path",
         default: "/",
-        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file` and the master's `audit_file`, \
+        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file`, the socket of `metrics_listen` and the master's `audit_file`, \
                unless they begin with it.",
         read: |config, given| {
             let path = given.path()?;
@@ -86,6 +86,27 @@ pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
         help: "The file that the process id is written to. Not set: no file.",
         read: |config, given| {
             config.paths().pid_file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn metrics_listen<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "metrics_listen",
+        secrecy: Secrecy::Public,
+        unit: "address:port, or the path of a socket",
+        default: "",
+        help: "Serve the daemon's metrics over HTTP, for Prometheus: `127.0.0.1:9464`, `[::1]:9464`, or `/run/saline/metrics.sock`, \
+               which the daemon's group may use too. Whoever reaches the address can read them, without a password or encryption. \
+               Not set: they are not served.",
+        read: |config, given| {
+            *config.metrics_listen() = given.optional(|given| {
+                given.checked("an address with a port, or a path", |text| {
+                    text.parse()
+                        .map_err(|error: NoMetricsAddress| error.to_string())
+                })
+            })?;
             Ok(())
         },
     }

@@ -451,6 +451,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     ),
     common::sock_dir("/run/saline/master"),
     common::pidfile(),
+    common::metrics_listen(),
     common::log_level(),
     common::log_level_logfile(),
     common::log_fmt_console(),

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::master;
 use crate::role::Role;
 use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+    ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
+    TransportOptions,
 };
 
 impl MasterConfig {
@@ -75,6 +76,9 @@ impl Role for MasterConfig {
     }
     fn logging(&mut self) -> &mut Logging {
         &mut self.logging
+    }
+    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
+        &mut self.metrics_listen
     }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport

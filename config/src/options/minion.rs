@@ -11,8 +11,8 @@ use super::common;
 use crate::minion_id;
 use crate::role::Role;
 use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, Secrecy,
-    TransportOptions,
+    ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
+    Secrecy, TransportOptions,
 };
 use saline_data::yaml::Content;
 
@@ -74,6 +74,9 @@ impl Role for MinionConfig {
     }
     fn logging(&mut self) -> &mut Logging {
         &mut self.logging
+    }
+    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
+        &mut self.metrics_listen
     }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport
@@ -350,6 +353,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     ),
     common::sock_dir("/run/saline/minion"),
     common::pidfile(),
+    common::metrics_listen(),
     common::log_level(),
     common::log_level_logfile(),
     common::log_fmt_console(),
