@@ -6,7 +6,7 @@ use std::path::Path;
 
 use saline_channel::MasterIdentity;
 use saline_config::{ConfigError, Loaded, MasterConfig};
-use saline_daemon::check_pid_file;
+use saline_daemon::{check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
 use crate::own_user::check_as_own_user;
@@ -32,6 +32,7 @@ pub(crate) fn check(
     let config = &loaded.config;
     let ports = network_ports(config, registry)?;
     let made_before = check_as_own_user(config)?;
+    check_metrics_address(config.metrics_listen.as_ref(), &config.paths.sock_dir)?;
     if let Some(port) = unbindable(&ports, first_unprivileged(), can_bind_all()) {
         let user = config.user.as_deref();
         return Err(format!(

@@ -3,6 +3,7 @@
 //! Offers expire, requests are forgotten and jobs are pruned by this time. If it jumped with the wall
 //! clock, a step of a day would delete every job, or revive offers that minions were told have expired.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
@@ -24,6 +25,8 @@ const JUMP: i64 = 2_000_000;
 pub struct MasterClock {
     clock: Clock,
     timeline: Arc<Mutex<Timeline>>,
+    /// How often the wall clock was seen to jump.
+    jumps: Arc<AtomicU64>,
 }
 
 impl MasterClock {
@@ -33,6 +36,7 @@ impl MasterClock {
         Self {
             clock,
             timeline: Arc::new(Mutex::new(timeline)),
+            jumps: Arc::default(),
         }
     }
 
@@ -57,8 +61,17 @@ impl MasterClock {
 
     /// Returns by how many milliseconds the time is ahead of the wall clock; 0 when it is behind it.
     pub fn ahead(&self) -> MasterTime {
-        let ahead = self.micros().saturating_sub(wall(self.clock));
-        MasterTime::try_from(ahead / 1_000).unwrap_or(0)
+        MasterTime::try_from(self.offset() / 1_000).unwrap_or(0)
+    }
+
+    /// Returns by how many microseconds the time is ahead of the wall clock; less than zero when it is behind it.
+    pub(crate) fn offset(&self) -> i64 {
+        self.micros().saturating_sub(wall(self.clock))
+    }
+
+    /// Returns how often the wall clock was seen to jump since the start.
+    pub(crate) fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::Relaxed)
     }
 
     /// Returns the time in milliseconds since 1970.
@@ -73,6 +86,7 @@ impl MasterClock {
         let (now, jump) = timeline.at(wall, since_boot());
         drop(timeline);
         if let Some(jump) = jump {
+            self.jumps.fetch_add(1, Ordering::Relaxed);
             let (seconds, way) = (
                 jump.abs() / 1_000_000,
                 if jump < 0 { "back" } else { "forward" },

@@ -1,15 +1,15 @@
 //! The health of the master: what `--health` prints, and the check before the service manager is told that the master is alive.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_daemon::Health;
+use saline_messages::KeyState;
 use saline_protocol::transport::{Context, Endpoint};
 use tokio::sync::watch;
 
-use crate::jobs::{JobStore, StoreError};
-use crate::keys::{KeyAccess, KeyStore};
+use crate::disk_figures::DiskReader;
+use crate::jobs::JobStore;
 use crate::sessions::Sessions;
 
 /// How long a part may take to answer.
@@ -52,7 +52,7 @@ pub(crate) struct HealthChecks {
     pub(crate) context: Context,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) keys: KeyAccess,
+    pub(crate) disk: DiskReader,
     pub(crate) listeners: Arc<[Endpoint]>,
     pub(crate) turn: Arc<TurnProbe>,
 }
@@ -92,8 +92,8 @@ impl HealthChecks {
         health.fact("jobs_under_way", self.jobs.under_way());
         let clock = self.context.clock;
         let began = clock.now();
-        let parts = async { tokio::join!(self.store(), self.count_keys(), self.space()) };
-        let Ok((store, keys, space)) = clock.deadline(clock.after(ANSWER_TIMEOUT), parts).await
+        let parts = async { tokio::join!(self.jobs.commit_nothing(), self.disk.read()) };
+        let Ok((committed, Some(disk))) = clock.deadline(clock.after(ANSWER_TIMEOUT), parts).await
         else {
             health.problem(format!(
                 "its disk, or the thread of the job store, did not answer for {} s: look at {}",
@@ -104,11 +104,11 @@ impl HealthChecks {
         };
         let took = (clock.now() - began).as_millis();
         health.fact("store_answer_ms", u64::try_from(took).unwrap_or(u64::MAX));
-        match store {
-            Ok(bytes) => health.fact("store_bytes", bytes),
-            Err(error) => health.problem(format!("the job store: {error}")),
+        health.fact("store_bytes", disk.store);
+        if let Err(error) = committed {
+            health.problem(format!("the job store: {error}"));
         }
-        match space {
+        match disk.free {
             Some(free) => {
                 health.fact("store_free_bytes", free);
                 if free < LOW_SPACE {
@@ -123,45 +123,15 @@ impl HealthChecks {
                 health.problem("the file system of the job store cannot be asked for its space")
             }
         }
-        match keys {
-            Some((accepted, pending)) => {
+        match (disk.keys(KeyState::Accepted), disk.keys(KeyState::Pending)) {
+            (Some(accepted), Some(pending)) => {
                 health.fact("keys_accepted", accepted);
                 health.fact("keys_pending", pending);
             }
-            None => health.problem("the folders of keys cannot be read: look at pki_dir"),
+            _ => health.problem("the folders of keys cannot be read: look at pki_dir"),
         }
         health
     }
-
-    /// Waits until the thread of the job store has committed an empty transaction, and returns the size of the store in bytes.
-    async fn store(&self) -> Result<u64, StoreError> {
-        self.jobs.commit_nothing().await?;
-        let jobs = Arc::clone(&self.jobs);
-        let bytes = self.context.spawn_blocking(move || jobs.bytes()).await;
-        Ok(bytes.unwrap_or_default())
-    }
-
-    /// Returns the numbers of accepted and of pending keys.
-    async fn count_keys(&self) -> Option<(usize, usize)> {
-        let counted = self.keys.with_minions(|store: &KeyStore| {
-            let accepted = store.accepted_ids().ok()?.len();
-            Some((accepted, store.pending_count().ok()?))
-        });
-        counted.await.flatten()
-    }
-
-    /// Returns the free bytes of the file system that holds the job store.
-    async fn space(&self) -> Option<u64> {
-        let folder = self.jobs.folder().to_owned();
-        let asked = self.context.spawn_blocking(move || free_bytes(&folder));
-        asked.await.ok().flatten()
-    }
-}
-
-/// Returns the bytes that this process may still write in `folder`.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@
 //! | `own_user` | switches a master that root started to its own user |
 //! | `check` | finds out whether a master can start: `--check` |
 //! | `health` | checks a running master: `--health`, and the service manager's watchdog |
+//! | `metrics` | reads what the parts hold and count: `metrics_listen`, and the report on SIGUSR1 |
+//! | `disk_figures` | asks the disk what it alone knows, for `health` and `metrics` |
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
@@ -36,6 +38,7 @@ mod bounds;
 mod check;
 pub mod clock;
 mod decisions;
+mod disk_figures;
 mod error;
 mod events;
 pub mod grains;
@@ -45,6 +48,7 @@ pub mod jobs;
 pub mod keys;
 pub mod listener;
 pub mod maintenance;
+mod metrics;
 pub mod orders;
 mod own_user;
 mod parts;

@@ -1,9 +1,9 @@
 //! The state of a running master, and which part of the master works on which piece of it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use saline_config::MasterConfig;
-use saline_data::printable::number_of;
 use saline_messages::{MinionId, MinionJobState, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
@@ -14,6 +14,7 @@ use crate::batch_scheduler::BatchScheduler;
 use crate::bounds::{Accounts, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
+use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
@@ -22,6 +23,7 @@ use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
+use crate::metrics::MasterMetrics;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
@@ -106,6 +108,7 @@ pub(crate) struct MasterParts {
     clock: MasterClock,
     signer: JobSigner,
     keys: KeyAccess,
+    disk: DiskReader,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
     accounts: Arc<Accounts>,
@@ -114,6 +117,8 @@ pub(crate) struct MasterParts {
     presence: PresenceReporter,
     ended_connections: EndedConnections,
     turn: Arc<TurnProbe>,
+    /// How many handshakes were refused, or asked to come again later.
+    refused_handshakes: Arc<AtomicU64>,
     /// Has one permit, for whoever revokes minions.
     revoking: Arc<Semaphore>,
     events: Events,
@@ -146,6 +151,7 @@ impl MasterParts {
         let durable = Arc::new(stores.durable);
         let events = Events::start(bus, Arc::clone(&durable), context);
         let jobs = Arc::new(stores.jobs);
+        let keys = KeyAccess::new(stores.keys, stores.operators, context.clone());
         let settings = LiveSettings::new(&config);
         let audit = Audit::start(config.audit_file(), settings.clone(), context);
         let decisions = Decisions {
@@ -170,10 +176,11 @@ impl MasterParts {
             publisher,
             events,
             durable,
+            disk: DiskReader::new(Arc::clone(&jobs), keys.clone()),
             jobs,
             grains: Arc::new(stores.grains),
             clock: stores.clock,
-            keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
+            keys,
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
             sessions,
@@ -182,6 +189,7 @@ impl MasterParts {
             decisions,
             polls: WaitingPolls::new(context.clock),
             denied: DeniedPeers::default(),
+            refused_handshakes: Arc::default(),
             listeners,
             config,
             versions: ProtocolVersions::OURS,
@@ -215,6 +223,11 @@ impl MasterParts {
     /// Returns what each minion may ask for.
     pub(crate) fn accounts(&self) -> &Arc<Accounts> {
         &self.accounts
+    }
+
+    /// Returns the number of handshakes that were refused, or asked to come again later.
+    pub(crate) fn refused_handshakes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.refused_handshakes)
     }
 
     /// Returns the settings that change while the master runs.
@@ -429,7 +442,7 @@ impl MasterParts {
             context: self.context.clone(),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
-            keys: self.keys.clone(),
+            disk: self.disk.clone(),
             listeners: Arc::clone(&self.listeners),
             turn: Arc::clone(&self.turn),
         }
@@ -471,6 +484,23 @@ impl MasterParts {
         Ok(())
     }
 
+    /// Returns the part that reads the metrics of the master.
+    pub(crate) fn metrics(&self, counters: &Arc<Counters>) -> MasterMetrics {
+        MasterMetrics {
+            context: self.context.clone(),
+            counters: Arc::clone(counters),
+            clock: self.clock.clone(),
+            heartbeat: self.config.heartbeat_interval,
+            disk: self.disk.clone(),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            accounts: Arc::clone(&self.accounts),
+            publisher: self.publisher.clone(),
+            events: self.events.clone(),
+            refused_handshakes: Arc::clone(&self.refused_handshakes),
+        }
+    }
+
     /// Returns the part that notices changes of the accepted keys.
     pub(crate) fn key_watch(&self) -> KeyWatch {
         KeyWatch::new(self.clock.clone(), self.keys.clone(), self.revocation())
@@ -486,24 +516,6 @@ impl MasterParts {
             publisher: self.publisher.clone(),
             events: self.events.clone(),
         }
-    }
-
-    /// Logs how much the master holds, for SIGUSR1.
-    pub(crate) fn report(&self, counters: &Counters) {
-        saline_daemon::notice!(
-            "report: {}, {}, epoch {:016x}, {}",
-            number_of(self.sessions.minions(), "minion"),
-            number_of(self.sessions.len(), "session"),
-            self.publisher.current().epoch,
-            number_of(self.context.tracker.len(), "task")
-        );
-        let (accounts, refused) = self.accounts.report();
-        saline_daemon::notice!(
-            "report: {} with use on their accounts; {} refused by an account",
-            number_of(accounts, "minion"),
-            number_of(usize::try_from(refused).unwrap_or(usize::MAX), "request")
-        );
-        saline_daemon::notice!("report: transports: {counters}");
     }
 
     /// Writes the grains and closes the job store when everything else has ended.

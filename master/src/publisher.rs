@@ -74,6 +74,11 @@ impl MinionPublisher {
             .clone()
     }
 
+    /// Returns the number of publications that wait to be sealed.
+    pub(crate) fn queued(&self) -> usize {
+        self.commands.max_capacity() - self.commands.capacity()
+    }
+
     /// Publishes a job to these minions, in the order of the calls: to more than 64 with the group key, which
     /// every accepted minion has, to fewer, or with secrets, as a [private job](Self::private_job).
     ///

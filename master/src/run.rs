@@ -204,7 +204,7 @@ async fn serve(
             }
         };
         match signal {
-            Signal::Report => master.report(),
+            Signal::Report => master.report().await,
             Signal::Reload => {
                 supervision.manager.reloading();
                 let read = load(registry, arguments);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use saline_channel::MasterIdentity;
 use saline_channel::noise::Responder;
 use saline_config::{MasterConfig, Paths};
-use saline_daemon::{Health, InstanceLock, create_above, take_over};
+use saline_daemon::{Health, InstanceLock, MetricsSource, create_above, serve_metrics, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
@@ -19,6 +19,7 @@ use crate::error::MasterError;
 use crate::health::ANSWER_TIMEOUT;
 use crate::job_signer::JobSigner;
 use crate::listener::{Handlers, Listener};
+use crate::metrics::MasterMetrics;
 use crate::parts::{MasterParts, Stores};
 use crate::peers::warn_of_unknown;
 use crate::sessions::ListenerKind;
@@ -27,7 +28,7 @@ use crate::sessions::ListenerKind;
 #[derive(Debug)]
 pub struct Master {
     state: MasterParts,
-    counters: Arc<Counters>,
+    metrics: Arc<MasterMetrics>,
     context: Context,
     listeners: Vec<BoundListener>,
     /// Whether the access socket is served.
@@ -134,6 +135,7 @@ impl Master {
         let context = context(&config, &counters);
         check_named_users(&context, &config);
         let stores = Stores::open(&config, &context)?;
+        let metrics_listen = config.metrics_listen.clone();
         let mut servers = Vec::new();
         let addresses = addresses(&config, registry)?;
         let local = addresses.local;
@@ -233,10 +235,13 @@ impl Master {
         }
         context.spawn(state.maintenance(key_watch).run());
         context.spawn(state.batch_scheduler().run());
+        let metrics = Arc::new(state.metrics(&counters));
+        let source = Arc::clone(&metrics);
+        serve_metrics(metrics_listen.as_ref(), &context, source as _);
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {
             state,
-            counters,
+            metrics,
             context,
             listeners,
             serves_users,
@@ -281,11 +286,14 @@ impl Master {
     }
 
     /// Logs what every part is doing.
-    pub fn report(&self) {
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn report(&self) {
         for listener in &self.listeners {
             saline_daemon::notice!("report: listening on {}", listener.bound.requests);
         }
-        self.state.report(&self.counters);
+        saline_daemon::notice!("report: {}", self.metrics.metrics().await);
     }
 
     /// Ends every part: takes no more requests, answers those it has taken within `deadline`, and

@@ -61,6 +61,12 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 
+    /// Returns the number of items that wait.
+    pub(crate) fn len(&self) -> usize {
+        let lanes = self.lock();
+        lanes.by_source.values().map(|lane| lane.items.len()).sum()
+    }
+
     /// Queues an item of `bytes` bytes when there is room for it: first in the share of its source, then in the queue.
     /// Items of one source stay in their order.
     ///

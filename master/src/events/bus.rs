@@ -73,6 +73,18 @@ impl Bus {
         }
     }
 
+    /// Returns the numbers of events that wait to be published: the master's own, and those of minions.
+    pub(super) fn queued(&self) -> (usize, usize) {
+        let own = self.own.max_capacity() - self.own.capacity();
+        (own, self.minions.len())
+    }
+
+    /// Returns the number of subscriptions to all events.
+    pub(super) fn subscribers(&self) -> usize {
+        let all = Topic::parse("event");
+        all.map_or(0, |topic| self.publisher.subscriptions(&topic))
+    }
+
     /// Whether anybody listens to this tag.
     pub(super) fn has_listener(&self, tag: &str) -> bool {
         Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)

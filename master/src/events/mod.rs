@@ -73,6 +73,16 @@ impl Events {
         }
     }
 
+    /// Returns the numbers of events that wait for the bus: the master's own, and those of minions.
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        self.bus.queued()
+    }
+
+    /// Returns the number of subscriptions to all events.
+    pub(crate) fn subscribers(&self) -> usize {
+        self.bus.subscribers()
+    }
+
     /// Whether anybody wants events with this tag, so that costly data are made only for somebody.
     pub fn wanted(&self, tag: &EventTag) -> bool {
         !self.uses(&tag.to_string()).is_none()

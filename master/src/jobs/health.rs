@@ -1,11 +1,88 @@
-//! The figures of the job store that `--health` reports.
+//! The figures of the job store that `--health`, the metrics and the report on SIGUSR1 have.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::disk::writer::StoreFile;
+use saline_messages::{MinionJobState, ReturnVerdict};
+
+use super::disk::writer::{Commits, StoreFile};
 use super::{JobStore, StoreError, lock};
 
+/// What the store has taken since it was opened.
+#[derive(Debug, Default)]
+pub(crate) struct StoreCounts {
+    published: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl StoreCounts {
+    /// Counts a job that was stored.
+    pub(super) fn job_published(&self) {
+        self.published.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a return, if this verdict says that it was stored.
+    pub(super) fn return_judged(&self, verdict: ReturnVerdict, failed: bool) {
+        if verdict == ReturnVerdict::Stored {
+            let count = if failed {
+                &self.failed
+            } else {
+                &self.succeeded
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of jobs that were published.
+    pub(crate) fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+
+    /// Returns the numbers of returns that tell of a success and of a failure.
+    pub(crate) fn returns(&self) -> (u64, u64) {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (of(&self.succeeded), of(&self.failed))
+    }
+}
+
 impl JobStore {
+    /// Returns what the store has taken.
+    pub(crate) fn counts(&self) -> &StoreCounts {
+        &self.counts
+    }
+
+    /// Returns what was counted of the transactions.
+    pub(crate) fn commits(&self) -> &Commits {
+        self.writer.commits()
+    }
+
+    /// Returns the number of commands that wait for the thread that writes.
+    pub(crate) fn writes_queued(&self) -> usize {
+        self.writer.queued()
+    }
+
+    /// Returns the number of minions' states that are not final, of all jobs.
+    pub(crate) fn offers(&self) -> usize {
+        lock(&self.open).offers()
+    }
+
+    /// Returns the final states, and how often a minion's state became each since the store was opened.
+    pub(crate) fn ends(&self) -> Vec<(&'static str, u64)> {
+        let open = lock(&self.open);
+        let finals = MinionJobState::ALL
+            .into_iter()
+            .filter(|state| state.is_final());
+        finals
+            .map(|state| (state.name(), open.changes_to(state)))
+            .collect()
+    }
+
+    /// Returns the size in bytes from which the oldest jobs are removed; none for no such size.
+    pub(crate) fn max_bytes(&self) -> Option<u64> {
+        self.settings.max_bytes
+    }
+
     /// Returns the number of jobs that minions may begin or run.
     pub fn under_way(&self) -> usize {
         lock(&self.open).under_way()

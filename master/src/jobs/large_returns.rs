@@ -150,9 +150,11 @@ impl JobStore {
             return_parts::end(connection, first)?;
             Ok(Some(verdict))
         };
+        let counts = Arc::clone(&self.counts);
         let settled = move |written: &Result<Option<ReturnVerdict>, StoreError>| match written {
             Ok(None) => turn.written(length as u64, digest),
             Ok(Some(verdict)) => {
+                counts.return_judged(*verdict, retcode != 0 || !success);
                 if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
                     let (minion, job) = &turn.key;
                     let failed = retcode != 0 || !success;

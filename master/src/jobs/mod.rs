@@ -143,6 +143,7 @@ pub struct JobStore {
     transfers: Arc<Mutex<Transfers>>,
     secrets: Arc<StoredSecrets>,
     open: Arc<Mutex<OpenJobs>>,
+    counts: Arc<health::StoreCounts>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
     /// Wakes whoever waits for a minion's state in a job to change.
@@ -305,6 +306,7 @@ impl JobStore {
             secrets,
             clock,
             records,
+            counts: Arc::default(),
             calls: Mutex::default(),
             passes: Mutex::default(),
             hand_overs: Mutex::default(),

@@ -123,10 +123,11 @@ impl JobStore {
             Ok(None)
         };
         let open = Arc::clone(&self.open);
-        let stored_secrets = Arc::clone(&self.secrets);
+        let (stored_secrets, counts) = (Arc::clone(&self.secrets), Arc::clone(&self.counts));
         let grace = batches::grace(self.settings.heartbeat);
         let settled = move |result: &Result<Option<i64>, StoreError>| match result {
             Ok(None) => {
+                counts.job_published();
                 let mut open = lock(&open);
                 let of_batch = batch.map(|batch| (batch, states.clone()));
                 open.insert(number, expires, states, now);

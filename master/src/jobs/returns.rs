@@ -121,6 +121,7 @@ impl JobStore {
         let bytes = batch.iter().map(size).sum();
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
+        let counts = Arc::clone(&self.counts);
         // What is noted of them when the transaction has ended.
         let failed =
             |(job, returned): &(i64, Return)| (*job, returned.retcode != 0 || !returned.success);
@@ -150,6 +151,7 @@ impl JobStore {
             if let Ok(verdicts) = result {
                 let mut open = lock(&after);
                 for ((job, failed), verdict) in ending.into_iter().zip(verdicts) {
+                    counts.return_judged(*verdict, failed);
                     if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
                         open.returned(job, &id, failed, now);
                     }

@@ -173,12 +173,15 @@ impl KeyStore {
         self.ids().accepted.get(&self.accepted, now)
     }
 
-    /// Returns the number of pending keys.
+    /// Returns the number of keys in this state.
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn pending_count(&self) -> Result<usize, KeyError> {
-        Ok(self.pending.names()?.len())
+    pub fn count(&self, state: KeyState) -> Result<usize, KeyError> {
+        match state {
+            KeyState::Accepted => Ok(self.accepted_ids()?.len()),
+            state => Ok(self.folder(state).names()?.len()),
+        }
     }
 
     /// Returns what the disk says now about the accepted key of an id.

@@ -2,6 +2,7 @@
 //! before it is accepted or waits to be.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use saline_channel::ChannelError;
@@ -35,15 +36,26 @@ pub struct HandshakeLimits {
     first_contacts: TokenBuckets<Source>,
     resumes: TokenBuckets<Source>,
     resume_times: ResumeTimes,
+    /// How many were refused, or asked to come again later.
+    refused: Arc<AtomicU64>,
 }
 
 impl HandshakeLimits {
-    /// Creates limits that have counted no handshake.
-    pub fn new(clock: Clock) -> Self {
+    /// Creates limits that have counted no handshake, and count in `refused` those that are refused.
+    pub fn new(clock: Clock, refused: Arc<AtomicU64>) -> Self {
         Self {
             first_contacts: TokenBuckets::new(clock, HANDSHAKES, MAX_SOURCES),
             resumes: TokenBuckets::new(clock, HANDSHAKES, MAX_SOURCES),
             resume_times: ResumeTimes::default(),
+            refused,
+        }
+    }
+
+    /// Counts the answer to a handshake, if the answer refuses it or asks to come again later.
+    pub(super) fn count(&self, answer: &[u8]) {
+        let is_refusal = |header: &Header| matches!(header.kind, Kind::Refused | Kind::Busy);
+        if Header::decode(answer).is_ok_and(|(header, _)| is_refusal(&header)) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -79,7 +79,7 @@ impl Handlers {
             minion,
             operator: state.operator_verbs(),
             authorizer: state.authorizer(),
-            handshakes: HandshakeLimits::new(clock),
+            handshakes: HandshakeLimits::new(clock, state.refused_handshakes()),
             waiting: state.polls().clone(),
             polls: polls::turns(),
         }
@@ -187,10 +187,12 @@ impl Listener {
             Kind::Resume => Box::pin(self.resume(peer, &header, body)).await,
             _ => Err(ChannelError::Mismatch),
         };
-        answered.unwrap_or_else(|error| {
+        let answer = answered.unwrap_or_else(|error| {
             tracing::debug!("{peer}: {:?} refused: {error}", header.kind);
             refusal(Some(&header), Refusal::Handshake)
-        })
+        });
+        self.handlers.handshakes.count(&answer);
+        answer
     }
 
     /// Makes the message about a decision: an accepted peer is also told what it needs.

@@ -45,6 +45,15 @@ impl Table {
         }
     }
 
+    /// Returns the minions whose sessions were forgotten and whose keys are accepted, each with the time of its last request.
+    pub(super) fn heard_departed(&self) -> impl Iterator<Item = (&MinionId, u64)> {
+        let accepted = self
+            .departed
+            .iter()
+            .filter(|(_, departed)| departed.is_accepted);
+        accepted.map(|(id, departed)| (id, departed.heard))
+    }
+
     /// Forgets the departed minions whose keys were revoked and that were heard a day before `now`.
     pub(super) fn forget_revoked(&mut self, now: u64) {
         self.departed.retain(|_, departed| {

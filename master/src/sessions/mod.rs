@@ -6,6 +6,7 @@
 
 mod connections;
 mod duplicates;
+mod heartbeat_ages;
 mod last_seen;
 mod listener_kind;
 mod presence;

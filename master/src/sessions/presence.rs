@@ -196,7 +196,7 @@ impl Sessions {
     }
 
     /// Whether the minion of a session is present, where `now` is the [running time](super::running_time).
-    fn is_alive(&self, entry: &Entry, now: u64) -> bool {
+    pub(super) fn is_alive(&self, entry: &Entry, now: u64) -> bool {
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("lie-presence") {
             return true;

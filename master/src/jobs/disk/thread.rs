@@ -96,6 +96,13 @@ impl<T: Send + 'static> Thread<T> {
         }
     }
 
+    /// Returns the number of tasks that wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue
+            .as_ref()
+            .map_or(0, |queue| queue.max_capacity() - queue.capacity())
+    }
+
     /// Queues a task.
     ///
     /// # Cancel safety

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use saline_daemon::DurationHistogram;
+use saline_protocol::transport::Clock;
 use tokio::sync::oneshot;
 
 use super::connection_thread::ConnectionTask;
@@ -120,8 +122,27 @@ where
     }
 }
 
+/// The transactions of a thread that writes, since it started.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    /// How long each took, those that failed among them.
+    pub(crate) durations: DurationHistogram,
+    /// How many failed.
+    failed: AtomicU64,
+}
+
+impl Commits {
+    /// Returns how many failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+}
+
 /// The thread that writes.
-pub(crate) struct Writer(Thread<Task>);
+pub(crate) struct Writer {
+    thread: Thread<Task>,
+    commits: Arc<Commits>,
+}
 
 impl Writer {
     /// Starts the thread, which closes its connections when it ends. `highest` is the highest jid so far.
@@ -134,7 +155,9 @@ impl Writer {
     ) -> io::Result<Self> {
         let log = Arc::new(AtomicUsize::new(0));
         connections.tell_log_to(Arc::clone(&log));
+        let commits = Arc::<Commits>::default();
         let writing = Writing {
+            counted: Arc::clone(&commits),
             connections,
             span,
             log,
@@ -145,7 +168,18 @@ impl Writer {
             is_full: false,
             highest,
         };
-        Thread::start("saline-writer", move |queue| writing.work(queue)).map(Self)
+        let thread = Thread::start("saline-writer", move |queue| writing.work(queue))?;
+        Ok(Self { thread, commits })
+    }
+
+    /// Returns what the thread has counted of its transactions.
+    pub(crate) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    /// Returns the number of commands that wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.thread.queued()
     }
 
     /// Runs `act` in a transaction with other commands, and `settled` with its result after the commit
@@ -177,8 +211,8 @@ impl Writer {
             room: None,
         });
         async move {
-            call.room = self.0.room(bytes).await?;
-            self.0.send(Task::Command(call)).await?;
+            call.room = self.thread.room(bytes).await?;
+            self.thread.send(Task::Command(call)).await?;
             answer.await.map_err(|_| StoreError::Closed)?
         }
     }
@@ -197,19 +231,20 @@ impl Writer {
             // The caller may have gone.
             let _ = reply.send(act(connections));
         };
-        self.0.send(Task::Alone(Box::new(task))).await?;
+        self.thread.send(Task::Alone(Box::new(task))).await?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Waits until the thread has done what is queued, and has ended.
     pub(crate) async fn close(&self) {
-        self.0.close().await;
+        self.thread.close().await;
     }
 }
 
 /// The state of the thread.
 struct Writing {
     connections: Connections,
+    counted: Arc<Commits>,
     span: PartitionLimits,
     /// The number of pages in the log of the last commit.
     log: Arc<AtomicUsize>,
@@ -317,7 +352,12 @@ impl Writing {
             say("COMMIT")
         };
         let bytes: usize = batch.iter().map(|command| command.bytes()).sum();
+        let began = Clock.now();
         let outcome = all(batch);
+        self.counted.durations.add(Clock.now() - began);
+        if outcome.is_err() {
+            self.counted.failed.fetch_add(1, Ordering::Relaxed);
+        }
         if bytes >= schema::LARGE {
             schema::shrink_cache(connection);
         }

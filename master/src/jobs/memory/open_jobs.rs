@@ -64,6 +64,8 @@ pub(crate) struct OpenJobs {
     batch_changed: Arc<Notify>,
     /// Wakes whoever waits for a state to change.
     state_changed: Arc<Notify>,
+    /// How often a minion's state in a job became each state, in the order of `MinionJobState::ALL`.
+    changes: [u64; MinionJobState::ALL.len()],
 }
 
 /// A job that minions run.
@@ -166,6 +168,7 @@ impl OpenJobs {
     /// Creates an empty table for minions that run at most `most_running` jobs at a time.
     pub(crate) fn new(most_running: usize) -> Self {
         Self {
+            changes: [0; MinionJobState::ALL.len()],
             jobs: BTreeMap::new(),
             open: HashMap::new(),
             expiries: BTreeSet::new(),
@@ -283,6 +286,11 @@ impl OpenJobs {
     pub(crate) fn under_way(&self) -> usize {
         let open = self.jobs.values();
         open.filter(|job| !job.minions.is_empty()).count()
+    }
+
+    /// Returns how often the state of a minion in an open job became this one since the start.
+    pub(crate) fn changes_to(&self, state: MinionJobState) -> u64 {
+        self.changes[state as usize]
     }
 
     /// Returns the number of the minions of all jobs whose state is not final.

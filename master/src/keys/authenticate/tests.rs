@@ -289,7 +289,7 @@ fn strangers_cannot_fill_the_disk() {
     }
     assert_eq!(come("m10".to_owned()), Admission::Full);
     assert_eq!(come("m9".to_owned()), Admission::Pending);
-    assert_eq!(store.pending_count().unwrap(), 10);
+    assert_eq!(store.count(KeyState::Pending).unwrap(), 10);
     // Other keys under accepted ids: one is kept of each, and as many as there may be pending ones.
     for name in (0..20).map(|number| format!("known{number}")) {
         place.seed(Accepted, &name, OTHER);

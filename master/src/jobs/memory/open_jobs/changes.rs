@@ -56,6 +56,7 @@ impl OpenJobs {
         if !may_become(from, to) {
             return false;
         }
+        self.changes[to as usize] += 1;
         self.state_changed.notify_waiters();
         if let Some(batch) = &mut opened.batch {
             batch.changed(minion, to, failed, now);
