@@ -79,6 +79,11 @@ impl EventQueue {
         }
     }
 
+    /// Returns the number of events that wait for the master.
+    pub fn waiting(&self) -> usize {
+        self.lock().events.len()
+    }
+
     /// Returns the id of this start of the minion.
     pub fn start_id(&self) -> StartId {
         self.start

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use saline_channel::Identity;
 use saline_config::MinionConfig;
+use saline_daemon::check_metrics_address;
 use saline_exec::Program;
 use saline_messages::MinionId;
 use saline_protocol::transport::Registry;
@@ -33,6 +34,7 @@ pub(super) fn check(
     if has_keys {
         Identity::load(pki_dir)?;
     }
+    check_metrics_address(config.metrics_listen.as_ref(), &config.paths.sock_dir)?;
     program.check()?;
     Ok(())
 }

@@ -8,6 +8,7 @@ mod check;
 mod handover;
 mod health;
 mod id_file;
+mod metrics;
 mod minion_start_event;
 mod start;
 mod start_error;
@@ -16,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_channel::{Credentials, Identity, NoiseKey};
-use saline_config::MinionConfig;
-use saline_daemon::{InstanceLock, create_above, notice, take_over};
+use saline_config::{MetricsAddress, MinionConfig};
+use saline_daemon::{InstanceLock, create_above, notice, serve_metrics, take_over};
 use saline_data::printable::number_of;
 use saline_exec::{Launcher, Program};
 use saline_messages::{MinionId, ProtocolVersions, Role};
@@ -78,6 +79,7 @@ pub struct Minion {
     settings: LiveConnectionSettings,
     context: Context,
     counters: Arc<Counters>,
+    metrics_listen: Option<MetricsAddress>,
     /// Released when nothing writes to the minion's files any more.
     locks: Mutex<Option<[InstanceLock; 2]>>,
 }
@@ -244,6 +246,7 @@ impl Minion {
             jobs,
             context,
             counters,
+            metrics_listen: config.metrics_listen,
             locks: Mutex::new(Some(locks)),
         }))
     }
@@ -287,6 +290,8 @@ impl Minion {
             self.id,
             self.authenticator.fingerprint()
         );
+        let source = Arc::clone(&self);
+        serve_metrics(self.metrics_listen.as_ref(), &self.context, source);
         fire_minion_start(&self.id, &self.host.events);
         self.context.spawn(Arc::clone(&self.returns).run());
         let events = EventSender::new(
@@ -458,16 +463,12 @@ impl Minion {
     pub fn report(&self) {
         let running = self.host.running.list();
         notice!(
-            "report: minion {}: {}; {} running, {} waiting; {} unacknowledged; limit of a \
-             message: {} bytes",
+            "report: minion {}: {}; limit of a message: {} bytes",
             self.id,
             self.connection_state(),
-            number_of(running.len(), "job"),
-            self.jobs.taken().saturating_sub(running.len()),
-            number_of(self.spool.unacknowledged(), "return"),
             self.host.max_message(),
         );
-        notice!("report: transport: {}", self.counters);
+        notice!("report: {}", self.measured());
         for job in running {
             notice!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
         }

@@ -1,6 +1,7 @@
 //! The master's time, by which jobs expire.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use saline_messages::MasterTime;
@@ -80,6 +81,21 @@ impl MasterTimeEstimate {
         };
         let mut bounds = self.lock();
         *bounds = Some(bounds.map_or(newer, |bounds| bounds.join(newer)));
+    }
+
+    /// Returns how long ago the master replied last; none before any reply.
+    pub fn age(&self) -> Option<Duration> {
+        let at = self.lock().map(|bounds| bounds.at)?;
+        let passed = LocalTime::now().boot.saturating_sub(at.boot);
+        Some(Duration::from_millis(u64::try_from(passed).unwrap_or(0)))
+    }
+
+    /// Returns by about how many milliseconds the master's time is ahead of the clock of this machine; none before any reply.
+    pub fn ahead(&self) -> Option<i64> {
+        let bounds = (*self.lock())?;
+        let now = LocalTime::now();
+        let offset = bounds.least.midpoint(bounds.most);
+        Some(now.boot.saturating_add(offset).saturating_sub(now.wall))
     }
 
     /// Returns a time that the master's clock has surely reached; none before any reply.

@@ -53,6 +53,11 @@ pub enum Condition {
 }
 
 impl SpoolFile {
+    /// Returns the end of the last whole record.
+    pub fn bytes(&self) -> u64 {
+        self.length
+    }
+
     /// Uses the file `path`; with `sync`, records are synced to the disk.
     pub fn new(path: PathBuf, sync: bool) -> Self {
         Self {

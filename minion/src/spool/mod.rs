@@ -16,7 +16,7 @@ mod starts;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use saline_data::{Packed, Value};
 use saline_messages::{
@@ -476,6 +476,15 @@ impl Spool {
     /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         lock(&self.index).unacknowledged()
+    }
+
+    /// Returns the size of the spool in bytes; none while it is written, which is not waited for.
+    pub fn bytes(&self) -> Option<u64> {
+        match self.file.try_lock() {
+            Ok(file) => Some(file.bytes()),
+            Err(TryLockError::Poisoned(file)) => Some(file.into_inner().bytes()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
