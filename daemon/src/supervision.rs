@@ -131,3 +131,64 @@ impl Supervision {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Asks over the socket, and returns what comes until the end.
+    fn ask(folder: &Path) -> std::thread::JoinHandle<String> {
+        let path = folder.join("health.ipc");
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let mut stream = UnixStream::connect(path).unwrap();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        })
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_takes_long_keeps_the_loop_from_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut supervision = Supervision::start(folder.path());
+        let slow = ask(folder.path());
+        let Question::Health(request) = supervision.next().await else {
+            panic!("a request");
+        };
+        supervision.answer(request, std::future::pending());
+        let quick = ask(folder.path());
+        let Question::Health(request) = supervision.next().await else {
+            panic!("a request");
+        };
+        supervision.answer(request, std::future::ready(Health::default()));
+        // The tasks run while the loop waits for the next question.
+        let _third = ask(folder.path());
+        let _ = supervision.next().await;
+        assert!(quick.join().unwrap().contains("\"healthy\":true"));
+        assert!(!slow.is_finished());
+        supervision.end().await;
+        assert_eq!(slow.join().unwrap(), "", "it is disconnected");
+    }
+
+    #[tokio::test]
+    async fn so_many_answers_are_looked_for_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut supervision = Supervision::start(folder.path());
+        for _ in 0..MAX_ANSWERS {
+            let _waits = ask(folder.path());
+            let Question::Health(request) = supervision.next().await else {
+                panic!("a request");
+            };
+            supervision.answer(request, std::future::pending());
+        }
+        let above = ask(folder.path());
+        let Question::Health(request) = supervision.next().await else {
+            panic!("a request");
+        };
+        supervision.answer(request, std::future::pending());
+        assert_eq!(above.join().unwrap(), "", "it gets no answer");
+    }
+}

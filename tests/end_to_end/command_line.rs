@@ -363,7 +363,7 @@ fn nobody_who_confirms_is_told() {
     let asked = fleet.run("saline-key", &["-a", "m1"]).expect(1);
     assert_eq!(
         asked.stderr,
-        "ERROR: not confirmed, so no key was accepted: run this at a terminal, or add -y\n"
+        "ERROR: not confirmed, nothing changed: run this at a terminal, or add -y\n"
     );
     let listed = fleet.run("saline-key", &["-l", "un"]).expect(0);
     assert_eq!(listed.stdout, "Unaccepted Keys:\nm1\n");
