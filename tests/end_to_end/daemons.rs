@@ -14,9 +14,9 @@ fn sigterm_ends_both_with_zero() {
 fn sigusr1_logs_what_every_part_is_doing() {
     let fleet = Fleet::with_minions("zeromq", &["m1"]);
     fleet.master().signal(Signal::USR1);
-    fleet.master().log.wait_for("1 minions", 1);
+    fleet.master().log.wait_for("master_minions_present=1", 1);
     fleet.minions["m1"].signal(Signal::USR1);
-    fleet.minions["m1"].log.wait_for("report", 1);
+    fleet.minions["m1"].log.wait_for("minion_connected=1", 1);
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 

@@ -25,6 +25,7 @@ mod large_returns;
 mod local_users;
 mod masters_user;
 mod memory;
+mod monitoring;
 mod moving;
 mod own_functions;
 mod presence;

@@ -11,7 +11,7 @@ fn master(fleet: &Fleet, option: &str) -> CommandOutput {
     fleet.run("saline-master", &[option])
 }
 
-fn minion(fleet: &Fleet, id: &str, option: &str) -> CommandOutput {
+pub(crate) fn minion(fleet: &Fleet, id: &str, option: &str) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
     command.arg("-c").arg(fleet.minion_config(id)).arg(option);
     CommandOutput::from(command.output().unwrap())
