@@ -58,9 +58,11 @@ impl Loaded<MasterConfig> {
             }
             self.given.add(FOLDER, settings);
         }
-        if !assignments.is_empty() && (self.config.auto_accept || self.config.open_mode) {
+        let accepts_itself =
+            self.config.auto_accept || self.config.open_mode || self.config.autosign_file.is_some();
+        if !assignments.is_empty() && accepts_itself {
             self.warnings.push(format!(
-                "{} assigns roles and attributes to ids, and with auto_accept or open_mode a stranger takes the id that it \
+                "{} assigns roles and attributes to ids, and with auto_accept, autosign_file or open_mode a stranger takes an id that it \
                  wants: accept keys by hand where it matters who has them",
                 folder.join(FOLDER).display()
             ));

@@ -42,6 +42,10 @@ pub struct MasterConfig {
     pub user: Option<String>,
     /// `auto_accept`: accept every new key.
     pub auto_accept: bool,
+    /// `autosign_file`: the list of ids whose new keys are accepted.
+    pub autosign_file: Option<PathBuf>,
+    /// `autoreject_file`: the list of ids whose new keys are rejected.
+    pub autoreject_file: Option<PathBuf>,
     /// `open_mode`: accept every key, also one that differs from the known one. For emergencies.
     pub open_mode: bool,
     /// `timeout`: how long the command line waits for minions without a sign of life. 5 s
@@ -138,6 +142,8 @@ impl Default for MasterConfig {
             worker_threads: None,
             user: None,
             auto_accept: false,
+            autosign_file: None,
+            autoreject_file: None,
             open_mode: false,
             timeout: Duration::from_secs(5),
             keep_jobs: Duration::from_secs(86_400),

@@ -8,7 +8,7 @@ use saline_data::yaml::{Content, Node};
 /// on it, so a daemon does not start where it would have no effect.
 const RESTRICTING: &[&str] = &[
     "always_verify_signature",
-    "autoreject_file",
+    "autosign_grains_dir",
     "client_acl_verify",
     "cmd_blacklist_glob",
     "cmd_whitelist_glob",
@@ -60,7 +60,9 @@ fn is_user_of_process(name: &str) -> bool {
 pub(crate) fn instead_of(name: &str) -> &'static str {
     match name {
         "user" => "start the daemon as that user",
-        "autoreject_file" => "reject the keys with saline-key -r",
+        "autosign_grains_dir" => {
+            "accept by other means: a grain is what a minion says of itself, so whoever knows its value would be accepted; `autosign_file` accepts by ids"
+        }
         "always_verify_signature"
         | "master_sign_pubkey"
         | "minion_sign_messages"
@@ -88,9 +90,6 @@ pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
         }
         "external_auth" => {
             "`publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md)"
-        }
-        "autosign_file" | "autosign_grains_dir" => {
-            "accept keys with saline-key -a, which takes globs, or all of them with `auto_accept` (docs/operating.md)"
         }
         "event_return" | "reactor" => {
             "a program can listen to the events and act on them (docs/event-bus.md)"

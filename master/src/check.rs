@@ -9,6 +9,7 @@ use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::{check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
+use crate::keys::IdFile;
 use crate::own_user::check_as_own_user;
 use crate::server::network_ports;
 
@@ -46,6 +47,14 @@ pub(crate) fn check(
     MasterIdentity::check(&config.paths.pki_dir)?;
     if let Some(path) = pid_file.or(config.paths.pid_file.as_deref()) {
         check_pid_file(path, &made_before)?;
+    }
+    for (option, path) in [
+        ("autosign_file", &config.autosign_file),
+        ("autoreject_file", &config.autoreject_file),
+    ] {
+        if let Some(path) = path {
+            IdFile::new(option, path).read()?;
+        }
     }
     let mut warnings = loaded.warnings;
     warnings.extend(unreadable_again(load()));

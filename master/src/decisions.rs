@@ -96,15 +96,13 @@ impl Decisions {
         }
     }
 
-    /// Notes that the master itself accepted a key, by `auto_accept` or `open_mode`.
-    pub(crate) async fn note_own_act(&self, details: Details<'_>) {
+    /// Notes that the master itself accepted or rejected a key, by the option `rule`.
+    pub(crate) async fn note_own_act(&self, rule: &str, details: Details<'_>) {
         let pending = self.audit.append(Record {
             principal: "the master".to_owned(),
             action: Action::ChangeKeys.name(),
             details,
-            outcome: Outcome::Allowed {
-                rule: "auto_accept or open_mode",
-            },
+            outcome: Outcome::Allowed { rule },
             goes_on_without: true,
         });
         if let Some(pending) = pending.await {

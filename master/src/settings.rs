@@ -1,24 +1,61 @@
 //! The settings that can change while a master runs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use saline_config::{AccessBlacklist, AccessRules, MasterConfig};
 use saline_data::Value;
+use saline_messages::MinionId;
 use saline_targeting::{Assignments, Nodegroups};
 
+use crate::keys::IdFile;
 use crate::wire_time::milliseconds;
 
 /// The configured treatment of unknown keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct KeyPolicy {
     /// Accept the keys of unknown ids, and pending keys when they are presented again.
     pub auto_accept: bool,
+    /// `autosign_file`: the ids whose keys are accepted in the same way.
+    pub autosign: Option<Arc<IdFile>>,
+    /// `autoreject_file`: the ids whose keys are rejected, before anything accepts them.
+    pub autoreject: Option<Arc<IdFile>>,
     /// Accept every key of every id. For emergencies.
     pub open_mode: bool,
     /// The largest number of pending keys.
     pub max_pending: usize,
+}
+
+/// What the configuration decides about a new key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// This option accepts it.
+    Accept(&'static str),
+    /// This option rejects it.
+    Reject(&'static str),
+    /// An operator decides.
+    Nothing,
+}
+
+impl KeyPolicy {
+    /// Decides about a new key of this id. A list that cannot be read accepts nobody, and while `autoreject_file` cannot be
+    /// read nothing accepts a key. Blocks on the disk.
+    pub fn decide(&self, id: &MinionId) -> Decided {
+        match self.autoreject.as_ref().map(|file| file.names(id)) {
+            Some(Ok(true)) => return Decided::Reject("autoreject_file"),
+            Some(Err(_)) => return Decided::Nothing,
+            Some(Ok(false)) | None => {}
+        }
+        if self.auto_accept {
+            return Decided::Accept("auto_accept");
+        }
+        match self.autosign.as_ref().map(|file| file.names(id)) {
+            Some(Ok(true)) => Decided::Accept("autosign_file"),
+            Some(Ok(false) | Err(_)) | None => Decided::Nothing,
+        }
+    }
 }
 
 /// The rate at which one minion and its callers may fire events: `minion_event_rate` and `minion_event_bytes`.
@@ -92,11 +129,22 @@ pub struct SettingsValues {
     pub options: Arc<Value>,
 }
 
+fn id_file(option: &'static str, path: Option<&Path>) -> Option<Arc<IdFile>> {
+    path.map(|path| {
+        let file = IdFile::new(option, path);
+        // The log says what is wrong.
+        let _ = file.read();
+        Arc::new(file)
+    })
+}
+
 impl SettingsValues {
     fn of(config: &MasterConfig) -> Self {
         Self {
             policy: KeyPolicy {
                 auto_accept: config.auto_accept,
+                autosign: id_file("autosign_file", config.autosign_file.as_deref()),
+                autoreject: id_file("autoreject_file", config.autoreject_file.as_deref()),
                 open_mode: config.open_mode,
                 max_pending: config.max_pending_keys,
             },

@@ -116,6 +116,32 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         },
     },
     OptionDoc {
+        name: "autosign_file",
+        secrecy: Secrecy::Public,
+        unit: "path",
+        default: "",
+        help: "A file with ids whose new keys are accepted: an id, a glob or a regular expression over whole ids in each line, \
+               `#` for comments. It is read again when it has changed. Nobody but root and the master's user may be able to \
+               change it, or it accepts nobody. Whoever reaches the master first under such an id is accepted: see \
+               `docs/operating.md`. Not set: none.",
+        read: |config, given| {
+            config.autosign_file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "autoreject_file",
+        secrecy: Secrecy::Public,
+        unit: "path",
+        default: "",
+        help: "The same for ids whose new and pending keys are rejected, whatever else would accept them. While it cannot be read, no \
+               key is accepted but by an operator. Not set: none.",
+        read: |config, given| {
+            config.autoreject_file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "open_mode",
         secrecy: Secrecy::Public,
         unit: "True or False",

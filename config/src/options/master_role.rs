@@ -33,6 +33,8 @@ impl Role for MasterConfig {
     const RELOADED: &'static [&'static str] = &[
         "audit_max_bytes",
         "auto_accept",
+        "autoreject_file",
+        "autosign_file",
         "batch_safe_limit",
         "batch_safe_size",
         "default_include",
@@ -68,8 +70,14 @@ impl Role for MasterConfig {
             .any(|option| option.name == name)
     }
     fn place_own_paths(&mut self, root: &std::path::Path) {
-        let file = self.audit_file.take();
-        self.audit_file = file.map(|path| crate::paths::place(root, &path));
+        let files = [
+            &mut self.audit_file,
+            &mut self.autosign_file,
+            &mut self.autoreject_file,
+        ];
+        for file in files {
+            *file = file.take().map(|path| crate::paths::place(root, &path));
+        }
     }
     fn paths(&mut self) -> &mut Paths {
         &mut self.paths

@@ -69,7 +69,7 @@ fn a_master_that_accepts_everybody_is_warned_of() {
         warnings.replace(&format!("{}/", dir.path().display()), "")
     };
     let assigned = "web*: {roles: web}\n";
-    assert_snapshot!(warnings("auto_accept: True\n", assigned), @"minions.d assigns roles and attributes to ids, and with auto_accept or open_mode a stranger takes the id that it wants: accept keys by hand where it matters who has them");
+    assert_snapshot!(warnings("auto_accept: True\n", assigned), @"minions.d assigns roles and attributes to ids, and with auto_accept, autosign_file or open_mode a stranger takes an id that it wants: accept keys by hand where it matters who has them");
     assert_eq!(warnings("open_mode: True\n", assigned).lines().count(), 1);
     assert_eq!(warnings("auto_accept: True\n", "# nothing\n"), "");
     assert_eq!(warnings("", assigned), "");

@@ -250,7 +250,7 @@ fn what_has_no_effect_is_named_once() {
 #[test]
 fn what_saline_has_instead_is_named() {
     assert_snapshot!(master_warnings("keep_jobs: 24\nreactor: []\nfile_roots: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "reactor" of Salt has no effect: a program can listen to the events and act on them (docs/event-bus.md) | DIR/master:3:1: option "file_roots" of Salt is not supported, and has no effect"#);
-    assert_snapshot!(master_warnings("external_auth: {}\nautosign_file: /x\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "autosign_file" of Salt has no effect: accept keys with saline-key -a, which takes globs, or all of them with `auto_accept` (docs/operating.md) | DIR/master:3:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
+    assert_snapshot!(master_warnings("external_auth: {}\nschedule: {}\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "schedule" of Salt has no effect: have cron or a timer of systemd run saline-call | DIR/master:3:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn sizes_and_times_may_have_units() {
 fn an_option_that_restricts_keeps_a_daemon_from_starting() {
     assert_snapshot!(minion_restrictions("user: nobody-of-this-name\n"), @r#"DIR/minion:1:1: option "user" of Salt restricts what the minion does, and Saline does not have it: remove it, or start the daemon as that user"#);
     assert_eq!(master_restrictions("user: nobody-of-this-name\n"), "");
-    assert_snapshot!(master_restrictions("timeout: 3\ndisable_modules:\n  - test\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "disable_modules" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
+    assert_snapshot!(master_restrictions("timeout: 3\ndisable_modules:\n  - test\nautosign_grains_dir: /x\n"), @r#"DIR/master:2:1: option "disable_modules" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autosign_grains_dir" of Salt restricts what the master does, and Saline does not have it: remove it, or accept by other means: a grain is what a minion says of itself, so whoever knows its value would be accepted; `autosign_file` accepts by ids"#);
     assert_snapshot!(master_restrictions("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
     for off in [
         "client_acl_verify: False\n",

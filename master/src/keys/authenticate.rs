@@ -9,7 +9,7 @@ use saline_protocol::transport::Source;
 use super::folder::Found;
 use super::key_sources::Room;
 use super::{Acting, KeyStore};
-use crate::settings::KeyPolicy;
+use crate::settings::{Decided, KeyPolicy};
 
 /// How often it is noted that a pending or denied key is still presented.
 const TOUCHED: Duration = Duration::from_secs(3_600);
@@ -25,6 +25,8 @@ pub struct Verdict {
     pub result: bool,
     /// Whether the store was changed.
     pub changed: bool,
+    /// The option by which the master accepted or rejected the key itself.
+    pub rule: Option<&'static str>,
     /// The pending or denied key that was removed to make room for this one: its state, and its minion.
     pub displaced: Option<(KeyState, MinionId)>,
 }
@@ -36,6 +38,7 @@ impl Verdict {
             act,
             result,
             changed,
+            rule: None,
             displaced: None,
         }
     }
@@ -53,6 +56,14 @@ impl Verdict {
     }
 
     const REJECT: Self = Self::new(Admission::Rejected, "reject", false, false);
+    /// A key that the master accepted itself, by this option.
+    fn accept_by(rule: &'static str, changed: bool) -> Self {
+        Self {
+            rule: Some(rule),
+            ..Self::accept(changed)
+        }
+    }
+
     const FULL: Self = Self::new(Admission::Full, "full", false, false);
 
     /// Salt's "anything else".
@@ -72,7 +83,7 @@ impl KeyStore {
         id: &MinionId,
         presented: [u8; 32],
         source: Source,
-        policy: KeyPolicy,
+        policy: &KeyPolicy,
     ) -> Verdict {
         let mut acting = self.acting();
         match self.judge(&mut acting, id, presented, source, policy) {
@@ -90,14 +101,14 @@ impl KeyStore {
         id: &MinionId,
         presented: [u8; 32],
         source: Source,
-        policy: KeyPolicy,
+        policy: &KeyPolicy,
     ) -> Result<Verdict, KeyError> {
         if policy.open_mode {
             let known = self.accepted.read(id)? == Found::Key(presented);
             if !known {
                 self.keep_accepted(acting, id, presented)?;
             }
-            return Ok(Verdict::accept(!known));
+            return Ok(Verdict::accept_by("open_mode", !known));
         }
         let (accepted, pending) = (self.accepted.read(id)?, self.pending.read(id)?);
         match self.rejected.read(id)? {
@@ -125,11 +136,18 @@ impl KeyStore {
             // It leaves no file: who presents two keys under one id would otherwise fill the disk.
             Found::Key(known) if known != presented => return Ok(Verdict::deny(false)),
             Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
-            Found::Key(_) | Found::Nothing if policy.auto_accept => {
+            Found::Key(_) | Found::Nothing => {}
+        }
+        match policy.decide(id) {
+            Decided::Reject(rule) => return self.reject(acting, id, presented, pending, rule),
+            Decided::Accept(rule) => {
                 self.keep_accepted(acting, id, presented)?;
-                return Ok(Verdict::accept(true));
+                return Ok(Verdict::accept_by(rule, true));
             }
-            Found::Key(_) => {
+            Decided::Nothing => {}
+        }
+        match pending {
+            Found::Key(_) | Found::NoKey => {
                 self.pending.touch(id, self.clock.wall(), TOUCHED)?;
                 acting.pending.take(id, source);
                 return Ok(Verdict::pend(false));
@@ -150,6 +168,29 @@ impl KeyStore {
         Ok(Verdict {
             displaced,
             ..Verdict::pend(true)
+        })
+    }
+
+    /// Rejects a key that `autoreject_file` names. One that waited is kept as rejected; another leaves no file, or strangers
+    /// could fill the disk with ids that the file names.
+    fn reject(
+        &self,
+        acting: &mut Acting,
+        id: &MinionId,
+        presented: [u8; 32],
+        pending: Found,
+        rule: &'static str,
+    ) -> Result<Verdict, KeyError> {
+        let waited = matches!(pending, Found::Key(_));
+        if waited {
+            self.rejected.write(id, presented)?;
+            self.pending.remove(id)?;
+            acting.pending.release(id);
+        }
+        Ok(Verdict {
+            changed: waited,
+            rule: Some(rule),
+            ..Verdict::REJECT
         })
     }
 

@@ -13,12 +13,14 @@ async fn present(keys: &KeyAccess, id: &str) {
     let PublicIdentity(key) = Identity::generate().unwrap().public();
     let id = MinionId::parse(id).unwrap();
     let policy = KeyPolicy {
+        autosign: None,
+        autoreject: None,
         auto_accept: false,
         open_mode: false,
         max_pending: 10,
     };
     let presented =
-        keys.with_minions(move |keys| keys.authenticate(&id, key, Source::Process, policy));
+        keys.with_minions(move |keys| keys.authenticate(&id, key, Source::Process, &policy));
     assert_eq!(presented.await.unwrap().act, "pend");
 }
 

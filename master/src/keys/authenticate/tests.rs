@@ -1,12 +1,17 @@
 //! The table, a case for each row.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::keys::IdFile;
 use crate::keys::tests::{Place, id, key};
 use saline_messages::KeyState::{self, Accepted, Denied, Pending, Rejected};
 use saline_protocol::transport::Clock;
 
 const PLAIN: KeyPolicy = KeyPolicy {
     auto_accept: false,
+    autosign: None,
+    autoreject: None,
     open_mode: false,
     max_pending: 10,
 };
@@ -232,8 +237,12 @@ fn the_table_of_states() {
             place.seed(*state, "web1", *number);
         }
         let (answer, act, result, changed) = row.verdict.clone();
+        let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, &row.policy);
         assert_eq!(
-            store.authenticate(&id("web1"), key(SAME), Source::Process, row.policy),
+            Verdict {
+                rule: None,
+                ..verdict
+            },
             Verdict::new(answer, act, result, changed),
             "{}",
             row.name
@@ -249,6 +258,54 @@ fn the_table_of_states() {
 }
 
 #[test]
+fn lists_of_ids_accept_and_reject_new_and_waiting_keys() {
+    let place = Place::new();
+    let store = place.open();
+    let lists = tempfile::tempdir().unwrap();
+    let list = |option, text: &str| {
+        let path = lists.path().join(option);
+        std::fs::write(&path, text).unwrap();
+        Some(Arc::new(IdFile::new(option, &path)))
+    };
+    let policy = KeyPolicy {
+        autosign: list("autosign_file", "web*\n"),
+        autoreject: list("autoreject_file", "web9\nold*\n"),
+        ..PLAIN
+    };
+    let come = |name: &str, number, policy: &KeyPolicy| {
+        let verdict = store.authenticate(&id(name), key(number), Source::Process, policy);
+        (verdict.admission, verdict.changed, verdict.rule)
+    };
+    let accepted = (Admission::Accepted(()), true, Some("autosign_file"));
+    assert_eq!(come("web1", SAME, &policy), accepted);
+    assert_eq!(come("web1", OTHER, &policy).0, Admission::Denied);
+    assert_eq!(come("db1", SAME, &policy), (Admission::Pending, true, None));
+    // Both lists name it. A stranger leaves no file; a key that waited is kept as rejected.
+    let rejected = |changed| (Admission::Rejected, changed, Some("autoreject_file"));
+    assert_eq!(come("web9", SAME, &policy), rejected(false));
+    assert_eq!(store.count(Rejected).unwrap(), 0);
+    assert_eq!(come("old1", SAME, &PLAIN).0, Admission::Pending);
+    assert_eq!(come("old1", SAME, &policy), rejected(true));
+    assert_eq!(
+        (
+            store.count(Rejected).unwrap(),
+            store.count(Pending).unwrap()
+        ),
+        (1, 1)
+    );
+    // What was accepted by hand stays.
+    place.seed(Accepted, "old2", SAME);
+    assert_eq!(come("old2", SAME, &policy).0, Admission::Accepted(()));
+    // A list that cannot be read accepts nobody, also by another option.
+    list("autoreject_file", "(\n");
+    let auto = KeyPolicy {
+        auto_accept: true,
+        ..policy
+    };
+    assert_eq!(come("web2", SAME, &auto).0, Admission::Pending);
+}
+
+#[test]
 fn anything_else_is_an_error_and_lets_nobody_in() {
     for (state, answer) in [
         (Rejected, Admission::Rejected),
@@ -259,7 +316,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
             let place = Place::new();
             let store = place.open();
             std::fs::write(place.file(state, "web1"), "no key").unwrap();
-            let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, policy);
+            let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, &policy);
             assert_eq!(verdict, Verdict::new(answer.clone(), "error", false, false));
             assert!(store.list().unwrap().iter().all(|entry| !entry.holds_key()));
         }
@@ -268,7 +325,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
     let place = Place::new();
     let store = place.open();
     std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
-    let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, OPEN);
+    let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, &OPEN);
     assert_eq!(
         verdict,
         Verdict::new(Admission::Full, "error", false, false)
@@ -281,7 +338,7 @@ fn strangers_cannot_fill_the_disk() {
     let store = place.open();
     let come = |name: String| {
         store
-            .authenticate(&id(&name), key(SAME), Source::Process, PLAIN)
+            .authenticate(&id(&name), key(SAME), Source::Process, &PLAIN)
             .admission
     };
     for number in 0..10 {
@@ -294,13 +351,13 @@ fn strangers_cannot_fill_the_disk() {
     for name in (0..20).map(|number| format!("known{number}")) {
         place.seed(Accepted, &name, OTHER);
         for number in 3..6 {
-            let verdict = store.authenticate(&id(&name), key(number), Source::Process, PLAIN);
+            let verdict = store.authenticate(&id(&name), key(number), Source::Process, &PLAIN);
             assert_eq!(verdict.admission, Admission::Denied);
         }
     }
     // Under pending ids: none is kept.
     for number in 3..20 {
-        let _ = store.authenticate(&id("m1"), key(number), Source::Process, PLAIN);
+        let _ = store.authenticate(&id("m1"), key(number), Source::Process, &PLAIN);
     }
     let denied = store.list().unwrap();
     assert_eq!(
@@ -327,6 +384,8 @@ fn a_stranger_does_not_take_the_places_of_denied_keys_from_machines_that_are_rei
     let place = Place::new();
     let store = place.open();
     let policy = KeyPolicy {
+        autosign: None,
+        autoreject: None,
         max_pending: 100,
         ..PLAIN
     };
@@ -337,13 +396,13 @@ fn a_stranger_does_not_take_the_places_of_denied_keys_from_machines_that_are_rei
     for number in 0..500 {
         let name = format!("web{number}");
         place.seed(Accepted, &name, OTHER);
-        let verdict = store.authenticate(&id(&name), key(STRANGER), source(STRANGER), policy);
+        let verdict = store.authenticate(&id(&name), key(STRANGER), source(STRANGER), &policy);
         assert_eq!(verdict.admission, Admission::Denied);
     }
     assert_eq!(store.denied.names().unwrap().len(), 100);
     // One whose place is free, and one whose place the stranger has: both are shown to the operator.
     for name in ["web499", "web7"] {
-        let verdict = store.authenticate(&id(name), key(SAME), source(1), policy);
+        let verdict = store.authenticate(&id(name), key(SAME), source(1), &policy);
         assert_eq!((verdict.act, verdict.changed), ("denied", true), "{name}");
         assert!(verdict.displaced.is_some_and(|(state, _)| state == Denied));
         assert_eq!(denied(name), Some(SAME), "{name}");
@@ -352,7 +411,7 @@ fn a_stranger_does_not_take_the_places_of_denied_keys_from_machines_that_are_rei
     // The stranger does not get them back, also not from the next run of the master.
     for store in [store, place.open()] {
         for name in ["web499", "web7"] {
-            let again = store.authenticate(&id(name), key(STRANGER), source(STRANGER), policy);
+            let again = store.authenticate(&id(name), key(STRANGER), source(STRANGER), &policy);
             assert!(!again.changed, "{name}");
         }
     }
@@ -365,14 +424,14 @@ fn a_denied_key_expires_when_it_is_not_presented_any_more() {
     let day = Duration::from_secs(86_400);
     for name in ["away", "still"] {
         place.seed(Accepted, name, OTHER);
-        store.authenticate(&id(name), key(SAME), source(1), PLAIN);
+        store.authenticate(&id(name), key(SAME), source(1), &PLAIN);
         let file = std::fs::File::options()
             .write(true)
             .open(place.file(Denied, name));
         let presented = Clock.wall() - day - Duration::from_secs(1);
         file.unwrap().set_modified(presented).unwrap();
     }
-    store.authenticate(&id("still"), key(SAME), source(1), PLAIN);
+    store.authenticate(&id("still"), key(SAME), source(1), &PLAIN);
     assert_eq!(store.expire(day).unwrap(), [(Denied, id("away"))]);
     assert_eq!(store.expire(day).unwrap(), []);
 }
@@ -382,6 +441,8 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
     let place = Place::new();
     let store = place.open();
     let policy = KeyPolicy {
+        autosign: None,
+        autoreject: None,
         auto_accept: false,
         open_mode: false,
         max_pending: 2,
@@ -396,15 +457,15 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
             .unwrap();
     };
     for (number, name) in ["stranger", "waits"].into_iter().enumerate() {
-        store.authenticate(&id(name), key(number as u8), Source::Process, policy);
+        store.authenticate(&id(name), key(number as u8), Source::Process, &policy);
         age(name);
     }
-    let full = store.authenticate(&id("new"), key(7), Source::Process, policy);
+    let full = store.authenticate(&id("new"), key(7), Source::Process, &policy);
     assert_eq!(full.admission, Admission::Full);
     // It polls.
-    store.authenticate(&id("waits"), key(1), Source::Process, policy);
+    store.authenticate(&id("waits"), key(1), Source::Process, &policy);
     assert_eq!(store.expire(week).unwrap(), [(Pending, id("stranger"))]);
-    let new = store.authenticate(&id("new"), key(7), Source::Process, policy);
+    let new = store.authenticate(&id("new"), key(7), Source::Process, &policy);
     assert_eq!(new.admission, Admission::Pending);
 }
 
@@ -412,20 +473,22 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
 fn pending_keys_keep_their_sources_over_a_restart() {
     let place = Place::new();
     let policy = KeyPolicy {
+        autosign: None,
+        autoreject: None,
         max_pending: 4,
         ..PLAIN
     };
     let presented = [("a", 1), ("stranger1", 9), ("b", 2), ("stranger2", 9)];
     let store = place.open();
     for (name, from) in presented {
-        let verdict = store.authenticate(&id(name), key(from), source(from), policy);
+        let verdict = store.authenticate(&id(name), key(from), source(from), &policy);
         assert_eq!(verdict.act, "pend");
     }
     drop(store);
     let store = place.open();
-    let more = store.authenticate(&id("stranger3"), key(9), source(9), policy);
+    let more = store.authenticate(&id("stranger3"), key(9), source(9), &policy);
     assert_eq!(more.act, "full", "it has most of them already");
-    let new = store.authenticate(&id("c"), key(3), source(3), policy);
+    let new = store.authenticate(&id("c"), key(3), source(3), &policy);
     assert_eq!(new.displaced, Some((Pending, id("stranger1"))));
     // What the file says beside the key changes nothing about the key.
     assert_eq!(

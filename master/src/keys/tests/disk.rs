@@ -15,6 +15,8 @@ use saline_protocol::transport::Source;
 use KeyState::{Accepted, Denied, Pending, Rejected};
 
 const AUTO: KeyPolicy = KeyPolicy {
+    autosign: None,
+    autoreject: None,
     auto_accept: true,
     open_mode: false,
     max_pending: 10,
@@ -34,7 +36,7 @@ fn folders_and_files_are_private() {
     for state in KeyState::ALL {
         assert_eq!(mode(&place.pki().join(state.folder())), 0o700);
     }
-    let _ = store.authenticate(&id("web1"), key(1), Source::Process, AUTO);
+    let _ = store.authenticate(&id("web1"), key(1), Source::Process, &AUTO);
     assert_eq!(mode(&place.file(Accepted, "web1")), 0o600);
     let text = fs::read_to_string(place.file(Accepted, "web1")).unwrap();
     assert!(text.starts_with("-----BEGIN PUBLIC KEY-----\n"), "{text}");
@@ -208,7 +210,7 @@ fn a_write_replaces_a_link_and_not_what_it_leads_to() {
         open_mode: true,
         ..AUTO
     };
-    let _ = store.authenticate(&id("web1"), key(1), Source::Process, open);
+    let _ = store.authenticate(&id("web1"), key(1), Source::Process, &open);
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     assert_eq!(store.lookup(&id("web1")).unwrap(), Some((Accepted, key(1))));
 }
@@ -221,7 +223,7 @@ fn what_was_left_unfinished_is_gone_and_the_longest_id_has_room() {
     let store = place.open();
     assert!(!place.file(Pending, ".unfinished").exists());
     let long = "x".repeat(255);
-    let verdict = store.authenticate(&id(&long), key(1), Source::Process, AUTO);
+    let verdict = store.authenticate(&id(&long), key(1), Source::Process, &AUTO);
     assert!(verdict.result);
     assert_eq!(store.lookup(&id(&long)).unwrap(), Some((Accepted, key(1))));
 }
@@ -233,8 +235,9 @@ fn many_at_once_for_one_id_leave_one_key() {
     std::thread::scope(|scope| {
         for number in 1..=8 {
             let store = &store;
-            scope
-                .spawn(move || store.authenticate(&id("web1"), key(number), Source::Process, AUTO));
+            scope.spawn(move || {
+                store.authenticate(&id("web1"), key(number), Source::Process, &AUTO)
+            });
         }
     });
     let found = listing(&store);
@@ -329,7 +332,7 @@ proptest! {
         let store = place.open();
         let before = tree(place.folder.path());
         let Ok(id) = MinionId::parse(&text) else { return Ok(()) };
-        let _ = store.authenticate(&id, key(1), Source::Process, AUTO);
+        let _ = store.authenticate(&id, key(1), Source::Process, &AUTO);
         let mut expected = before.clone();
         expected.insert(place.pki().join("minions").join(&text));
         prop_assert_eq!(tree(place.folder.path()), expected);

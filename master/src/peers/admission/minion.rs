@@ -29,9 +29,10 @@ impl AdmissionControl {
             return Admission::Full;
         }
         let (asked, policy) = (id.clone(), self.settings.now().policy);
+        let max_pending = policy.max_pending;
         let verdict = self
             .keys
-            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, policy))
+            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, &policy))
             .await;
         let Some(verdict) = verdict else {
             return Admission::Full;
@@ -41,7 +42,7 @@ impl AdmissionControl {
             tracing::info!(
                 "removed the {adjective} key of minion {displaced} for another one: its source has too many of the \
                  max_pending_keys ({})",
-                policy.max_pending
+                max_pending
             );
             let origin = EventOrigin::master();
             self.events.key(origin, displaced, "delete").await;
@@ -63,14 +64,18 @@ impl AdmissionControl {
             let rule = "another key is known under the id";
             self.decisions.note_key_refused(id, subject, rule).await;
         }
-        if verdict.changed && verdict.admission.is_accepted() {
+        if let Some(rule) = verdict.rule.filter(|_| verdict.changed) {
+            let act = match verdict.admission.is_accepted() {
+                true => "accept",
+                false => "reject",
+            };
             let minions = [id.clone()];
             let details = Details {
                 minions: Some(&minions),
-                subject: Some(format!("accept, fingerprint {}", identity.fingerprint())),
+                subject: Some(format!("{act}, fingerprint {}", identity.fingerprint())),
                 ..Details::default()
             };
-            self.decisions.note_own_act(details).await;
+            self.decisions.note_own_act(rule, details).await;
         }
         self.report(id, identity, &verdict, is_new, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {

@@ -22,7 +22,10 @@ async fn a_denied_key_has_one_line_in_the_audit_file() {
         assert_eq!(denied, Admission::Denied);
     }
     // It is written after the others, and waited for.
-    admission.decisions.note_own_act(Details::default()).await;
+    admission
+        .decisions
+        .note_own_act("auto_accept", Details::default())
+        .await;
     let lines = admission.decisions.audit.tail(10).await.unwrap();
     let denied = format!("deny, fingerprint {}", other.fingerprint());
     let about: Vec<_> = lines.iter().filter(|line| line.contains(&denied)).collect();
@@ -55,7 +58,10 @@ async fn a_user_that_gets_no_session_is_told_why_and_has_a_line() {
         let decision = admission.admit_user(Arc::new(user)).await;
         assert_eq!(decision.admission, told, "{name}");
     }
-    admission.decisions.note_own_act(Details::default()).await;
+    admission
+        .decisions
+        .note_own_act("auto_accept", Details::default())
+        .await;
     let lines = admission.decisions.audit.tail(10).await.unwrap();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[0].contains("local user eve") && lines[0].contains("no rule of publisher_acl"));
