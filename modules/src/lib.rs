@@ -2,9 +2,11 @@
 //!
 //! Each file of `functions/` is one module. A function is a Rust function with the attribute
 //! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module; [`Modules`] is the registry of
-//! all. It gets a [`JobContext`]: its [job](job), and the [`Host`], which holds what it may use of the minion: the
+//! all. It gets a [`JobContext`]: its [job], and the [`Host`], which holds what it may use of the minion: the
 //! [grains], the queue of [events](event_queue), and the way to run a [command].
 
+mod accounts;
+mod change;
 pub mod command;
 pub mod event_queue;
 mod executables;
@@ -14,11 +16,14 @@ mod hidden_values;
 mod host;
 pub mod job;
 mod job_context;
+mod line_file;
 mod modules;
+mod mount_table;
 mod outcome;
 pub mod oversize_output;
 mod refused_returns;
 mod signatures;
+mod system_program;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,8 @@
 mod call;
 mod cmd;
 mod executables;
+mod machine;
+mod own_namespace;
 mod saltutil;
 
 use saline_data::Value;

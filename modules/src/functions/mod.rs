@@ -5,20 +5,61 @@
 //! did: a diff, `{old, new}`, or whether anything changed.
 
 mod cmd;
+mod cron;
+mod disk;
+mod environ;
 mod event;
 mod grains;
+mod group;
+mod hosts;
+mod mount;
+mod network;
 mod saltutil;
+mod shadow;
+mod status;
 mod sys;
+mod sysctl;
 mod test;
+mod timezone;
+mod user;
 
 use crate::modules::{Module, everywhere};
+use crate::system_program::missing_program;
 
 /// The modules, in alphabetical order.
-pub(crate) const BUILT_IN: [Module; 6] = [
+pub(crate) const BUILT_IN: [Module; 18] = [
     everywhere("cmd", cmd::FUNCTIONS),
+    Module {
+        name: "cron",
+        functions: cron::FUNCTIONS,
+        lacks: || missing_program(&["crontab"]),
+    },
+    everywhere("disk", disk::FUNCTIONS),
+    everywhere("environ", environ::FUNCTIONS),
     everywhere("event", event::FUNCTIONS),
     everywhere("grains", grains::FUNCTIONS),
+    Module {
+        name: "group",
+        functions: group::FUNCTIONS,
+        lacks: || missing_program(&["groupadd", "groupdel", "groupmod", "gpasswd"]),
+    },
+    everywhere("hosts", hosts::FUNCTIONS),
+    everywhere("mount", mount::FUNCTIONS),
+    everywhere("network", network::FUNCTIONS),
     everywhere("saltutil", saltutil::FUNCTIONS),
+    Module {
+        name: "shadow",
+        functions: shadow::FUNCTIONS,
+        lacks: || missing_program(&["chage", "chpasswd", "usermod"]),
+    },
+    everywhere("status", status::FUNCTIONS),
     everywhere("sys", sys::FUNCTIONS),
+    everywhere("sysctl", sysctl::FUNCTIONS),
     everywhere("test", test::FUNCTIONS),
+    everywhere("timezone", timezone::FUNCTIONS),
+    Module {
+        name: "user",
+        functions: user::FUNCTIONS,
+        lacks: || missing_program(&["useradd", "userdel", "usermod"]),
+    },
 ];

@@ -13,6 +13,8 @@ use saline_messages::MinionId;
 use tokio::sync::watch;
 
 pub use names::host_name;
+pub(crate) use names::node_name;
+pub(crate) use network::hardware_addresses;
 
 /// The entries of a mapping under construction.
 type Entries = Vec<(String, Value)>;

@@ -14,7 +14,8 @@ pub fn add_to(found: &mut Entries) {
     add(found, "nodename", node);
 }
 
-fn node_name() -> String {
+/// Returns the name that the kernel knows.
+pub(crate) fn node_name() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()
 }

@@ -70,7 +70,7 @@ fn as_value(map: ByInterface) -> Value {
 }
 
 /// Reads `/sys/class/net/*/address`.
-fn hardware_addresses() -> BTreeMap<String, String> {
+pub(crate) fn hardware_addresses() -> BTreeMap<String, String> {
     let Ok(entries) = std::fs::read_dir("/sys/class/net") else {
         return BTreeMap::new();
     };

@@ -3,6 +3,7 @@
 use saline_data::Value;
 
 use super::{Entries, add, read};
+use crate::accounts::{Account, Group};
 
 /// Salt's names of distributions whose `NAME` in os-release is longer, by `ID`.
 const NAMES: &[(&str, &str, &str)] = &[
@@ -109,8 +110,8 @@ pub fn add_to(found: &mut Entries) {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     add(found, "uid", u64::from(uid.as_raw()));
     add(found, "gid", u64::from(gid.as_raw()));
-    add(found, "username", name_of("/etc/passwd", uid.as_raw()));
-    add(found, "groupname", name_of("/etc/group", gid.as_raw()));
+    add(found, "username", user_name(uid.as_raw()));
+    add(found, "groupname", group_name(gid.as_raw()));
 }
 
 /// Returns the architecture as the distribution's packages name it.
@@ -126,17 +127,22 @@ fn package_architecture(family: &str, machine: &str) -> String {
     if family == "Debian" { debian } else { machine }.to_owned()
 }
 
-/// Returns the name of a number in a file of lines `name:x:number:…`; the number itself when it has
-/// no name.
-fn name_of(file: &str, number: u32) -> String {
-    let text = read(file);
-    text.lines()
-        .find_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
-        })
-        .unwrap_or_else(|| number.to_string())
+/// Returns the name of a user; the number itself when it has no name.
+fn user_name(uid: u32) -> String {
+    let accounts = Account::local().into_iter();
+    let mut named = accounts.filter(|account| account.uid == uid);
+    named
+        .next()
+        .map_or_else(|| uid.to_string(), |account| account.name)
+}
+
+/// Returns the name of a group; the number itself when it has no name.
+fn group_name(gid: u32) -> String {
+    let groups = Group::local().into_iter();
+    let mut named = groups.filter(|group| group.gid == gid);
+    named
+        .next()
+        .map_or_else(|| gid.to_string(), |group| group.name)
 }
 
 /// The entries of `os-release`.

@@ -3,6 +3,7 @@ use saline_messages::ArgumentPlace;
 
 use super::super::JobContext;
 use super::*;
+use crate::functions::BUILT_IN;
 
 #[test]
 fn the_simple_ones() {
@@ -152,10 +153,7 @@ fn what_is_not_there_says_so() {
             "test.nosuch",
             "saline '*' -d test lists the functions of this module.",
         ),
-        (
-            "pkg.install",
-            "this minion has the modules cmd, event, grains, ",
-        ),
+        ("pkg.install", "this minion has the modules cmd, "),
     ] {
         let outcome = bench.texts(fun, &[]);
         let said = format!("'{fun}' is not available: {hint}");
@@ -266,11 +264,16 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     assert_eq!(names(&["te"]), 0);
     assert_eq!(
         bench.texts("sys.list_modules", &[]).value,
-        Value::texts(["cmd", "event", "grains", "saltutil", "sys", "test"])
+        Value::texts(BUILT_IN.iter().map(|module| module.name))
     );
     assert_eq!(
         bench.texts("sys.list_modules", &["s*"]).value,
-        Value::texts(["saltutil", "sys"])
+        Value::texts(
+            BUILT_IN
+                .iter()
+                .map(|module| module.name)
+                .filter(|name| name.starts_with('s'))
+        )
     );
 }
 

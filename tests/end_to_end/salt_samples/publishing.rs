@@ -95,10 +95,14 @@ fn functions_that_fail() {
     ERROR: 1 of 1 failed: m000 (3)
     --- exit 1
     ");
-    insta::assert_snapshot!(run(&["nosuch.func"]), @"
+    // The modules are those that this machine has the programs for.
+    let unknown = run(&["nosuch.func"]);
+    let (before, after) = unknown.split_once("the modules cmd, ").unwrap();
+    let (_, after) = after.split_once('\n').unwrap();
+    insta::assert_snapshot!(format!("{before}the modules ...\n{after}"), @"
     --- stdout
     m000:
-        'nosuch.func' is not available: this minion has the modules cmd, event, grains, saltutil, sys, test.
+        'nosuch.func' is not available: this minion has the modules ...
     --- stderr
     ERROR: 1 of 1 failed: m000 (254)
     --- exit 1
