@@ -3,6 +3,7 @@ mod cmd;
 mod executables;
 mod machine;
 mod own_namespace;
+mod file;
 mod saltutil;
 
 use saline_data::Value;

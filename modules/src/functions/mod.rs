@@ -9,6 +9,7 @@ mod cron;
 mod disk;
 mod environ;
 mod event;
+mod file;
 mod grains;
 mod group;
 mod hosts;
@@ -27,7 +28,7 @@ use crate::modules::{Module, everywhere};
 use crate::system_program::missing_program;
 
 /// The modules, in alphabetical order.
-pub(crate) const BUILT_IN: [Module; 18] = [
+pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("cmd", cmd::FUNCTIONS),
     Module {
         name: "cron",
@@ -37,6 +38,7 @@ pub(crate) const BUILT_IN: [Module; 18] = [
     everywhere("disk", disk::FUNCTIONS),
     everywhere("environ", environ::FUNCTIONS),
     everywhere("event", event::FUNCTIONS),
+    everywhere("file", file::FUNCTIONS),
     everywhere("grains", grains::FUNCTIONS),
     Module {
         name: "group",

@@ -153,7 +153,7 @@ fn what_is_not_there_says_so() {
             "test.nosuch",
             "saline '*' -d test lists the functions of this module.",
         ),
-        ("pkg.install", "this minion has the modules cmd, "),
+        ("nosuch.install", "this minion has the modules cmd, "),
     ] {
         let outcome = bench.texts(fun, &[]);
         let said = format!("'{fun}' is not available: {hint}");
