@@ -99,7 +99,7 @@ pub(super) fn blockreplace(
     ];
     if places.iter().filter(|given| **given).count() > 1 {
         return invalid(
-            "one of append_if_not_found, prepend_if_not_found, insert_before_match and insert_after_match is given",
+            "a missing block goes to a single place: give append_if_not_found or prepend_if_not_found or one of the matches, not several",
         );
     }
     let missing = match (&insert_before_match, &insert_after_match) {
