@@ -1,11 +1,14 @@
 //! The packages for Debian: built, installed, upgraded while a job runs, and purged, on a copy of this machine that only the
-//! test sees. It is skipped, with the reason, where that cannot be done: without root, dpkg or cargo-deb.
+//! test sees; and the functions of a minion that change packages and services, on such a copy. Each is skipped, with the
+//! reason, where that cannot be done: without root, dpkg or cargo-deb.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
 )]
 
 mod built;
+mod called;
+mod functions_service;
 mod machine;
 mod services;
 

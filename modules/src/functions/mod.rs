@@ -15,11 +15,14 @@ mod group;
 mod hosts;
 mod mount;
 mod network;
+mod pkg;
 mod saltutil;
+mod service;
 mod shadow;
 mod status;
 mod sys;
 mod sysctl;
+mod system;
 mod test;
 mod timezone;
 mod user;
@@ -48,7 +51,17 @@ pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("hosts", hosts::FUNCTIONS),
     everywhere("mount", mount::FUNCTIONS),
     everywhere("network", network::FUNCTIONS),
+    Module {
+        name: "pkg",
+        functions: pkg::FUNCTIONS,
+        lacks: pkg::lacks,
+    },
     everywhere("saltutil", saltutil::FUNCTIONS),
+    Module {
+        name: "service",
+        functions: service::FUNCTIONS,
+        lacks: service::lacks,
+    },
     Module {
         name: "shadow",
         functions: shadow::FUNCTIONS,
@@ -57,6 +70,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("status", status::FUNCTIONS),
     everywhere("sys", sys::FUNCTIONS),
     everywhere("sysctl", sysctl::FUNCTIONS),
+    everywhere("system", system::FUNCTIONS),
     everywhere("test", test::FUNCTIONS),
     everywhere("timezone", timezone::FUNCTIONS),
     Module {
