@@ -8,6 +8,7 @@
 
 mod built;
 mod called;
+mod functions_pkg;
 mod functions_service;
 mod machine;
 mod services;
