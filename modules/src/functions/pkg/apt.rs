@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use saline_data::Value;
 use saline_functions::Failure;
+use saline_protocol::transport::Clock;
 
 use super::asked::PackageName;
 use super::changes::{Changes, between};
@@ -143,7 +144,7 @@ impl Apt<'_> {
             .and_then(|lists| lists.modified());
         let age = fetched
             .ok()
-            .and_then(|at| SystemTime::now().duration_since(at).ok());
+            .and_then(|at| Clock.wall().duration_since(at).ok());
         if age.is_some_and(|age| age < Duration::from_secs(valid)) {
             return Ok(Done {
                 output: String::new(),

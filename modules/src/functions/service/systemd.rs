@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use saline_functions::Failure;
+use saline_protocol::transport::Clock;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use zbus::export::ordered_stream::OrderedStreamExt;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Proxy};
@@ -235,7 +236,10 @@ impl Systemd {
             Verb::Reload => self.manager.reload_unit(unit, mode).await,
         };
         let job = job.map_err(refused)?;
-        while waits {
+        if !waits {
+            return Ok("done".to_owned());
+        }
+        loop {
             let Some(signal) = removed.next().await else {
                 return Err(Failure::Execution(
                     "systemd closed the connection".to_owned(),
@@ -246,7 +250,6 @@ impl Systemd {
                 return Ok(ended.result().clone());
             }
         }
-        Ok("done".to_owned())
     }
 
     /// Watches a unit that has started, for `time` or until it fails. Returns its last state, and whether it failed.
@@ -256,7 +259,7 @@ impl Systemd {
         before: &UnitState,
         time: Duration,
     ) -> Result<(UnitState, bool), Failure> {
-        let deadline = Instant::now() + time;
+        let begun = Clock.now();
         let path = self
             .manager
             .load_unit(unit.as_str())
@@ -277,7 +280,8 @@ impl Systemd {
             }
             // A process is left to be watched.
             let runs = state.is_active() && state.sub == "running";
-            if !runs || timeout_at(deadline, changed.next()).await.is_err() {
+            let left = time.saturating_sub(Clock.now().saturating_duration_since(begun));
+            if !runs || timeout(left, changed.next()).await.is_err() {
                 return Ok((state, false));
             }
         }
