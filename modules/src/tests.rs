@@ -1,9 +1,9 @@
 mod call;
 mod cmd;
 mod executables;
+mod file;
 mod machine;
 mod own_namespace;
-mod file;
 mod saltutil;
 
 use saline_data::Value;
