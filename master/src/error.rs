@@ -21,7 +21,10 @@ pub enum MasterError {
     Key(#[from] KeyError),
     /// The job store cannot be used.
     #[error(transparent)]
-    JobStore(#[from] StoreError),
+    JobStore(StoreError),
+    /// The disk has no room for what a start writes.
+    #[error("the disk of the job store (state_dir) is full: make room, and start the master again")]
+    DiskFull,
     /// Users of this machine cannot be let into the folder of the access socket.
     #[error("publisher_acl names users, and {} cannot be opened to them: {source}", path.display())]
     AccessFolder {
@@ -47,4 +50,14 @@ pub enum MasterError {
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
+}
+
+impl From<StoreError> for MasterError {
+    /// A store that runs goes on by itself when there is room; a start does not wait for that.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::DiskFull,
+            error => Self::JobStore(error),
+        }
+    }
 }
