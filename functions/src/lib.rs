@@ -79,6 +79,7 @@ mod secret;
 mod secret_arguments;
 mod selector;
 mod shown;
+mod signature;
 
 pub use argument_error::ArgumentError;
 pub use bound_arguments::{BoundArguments, Parameters};
@@ -92,3 +93,4 @@ pub use saline_functions_macros::{function, parameters};
 pub use secret::Secret;
 pub use secret_arguments::take_secrets;
 pub use selector::Selector;
+pub use signature::{NamedModule, Signature};

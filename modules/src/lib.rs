@@ -32,4 +32,4 @@ pub use job_context::JobContext;
 pub use modules::{Functions, Modules};
 pub use outcome::{INTERRUPTED, Outcome, ended, ended_before_start, interrupted};
 pub use refused_returns::RefusedReturns;
-pub use signatures::parameters_of;
+pub use signatures::{function_names, parameters_of};

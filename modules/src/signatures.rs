@@ -1,18 +1,14 @@
-//! The parameters of the functions that every minion has, without their code: a command line that asks which of them are
-//! secret contains no function. The table is made when this is compiled.
+//! The signatures of the functions that every minion has: a command line that asks for their names, or which of their
+//! parameters are secret, contains no function.
 
-use std::borrow::Cow;
-
-use saline_functions::{Function, Parameter};
+use saline_functions::{NamedModule, Parameter, Signature};
 
 use crate::JobContext;
 use crate::functions::BUILT_IN;
-use crate::modules::Module;
 
-/// A function: its module, its name, and its parameters.
-type Signature = (&'static str, &'static str, &'static [Parameter]);
+const MODULES: [NamedModule<JobContext<'static>>; BUILT_IN.len()] = modules();
 
-static SIGNATURES: [Signature; count()] = signatures();
+static SIGNATURES: [Signature; Signature::count(&MODULES)] = Signature::all(&MODULES);
 
 /// Returns the parameters of a function that every minion has, by its full name; none of an unknown one.
 pub fn parameters_of(fun: &str) -> &'static [Parameter] {
@@ -20,46 +16,25 @@ pub fn parameters_of(fun: &str) -> &'static [Parameter] {
         return &[];
     };
     let mut all = SIGNATURES.iter();
-    let found = all.find(|(own, function, _)| *own == module && *function == name);
-    found.map_or(&[], |(_, _, parameters)| parameters)
+    let found = all.find(|one| one.module == module && one.name == name);
+    found.map_or(&[], |one| one.parameters)
 }
 
-/// Returns the number of functions.
-const fn count() -> usize {
-    let (mut module, mut count) = (0, 0);
-    while module < BUILT_IN.len() {
-        count += BUILT_IN[module].functions.len();
-        module += 1;
-    }
-    count
+/// Returns the full names of the functions that a minion can have, in alphabetical order.
+pub fn function_names() -> Vec<String> {
+    let mut names: Vec<String> = SIGNATURES.iter().map(Signature::full_name).collect();
+    names.sort_unstable();
+    names
 }
 
-const fn signatures() -> [Signature; count()] {
-    let mut all: [Signature; count()] = [("", "", &[]); count()];
-    let (mut module, mut at) = (0, 0);
-    while module < BUILT_IN.len() {
-        let Module {
-            name, functions, ..
-        } = BUILT_IN[module];
-        let mut function = 0;
-        while function < functions.len() {
-            all[at] = signature(name, functions[function]);
-            function += 1;
-            at += 1;
-        }
-        module += 1;
+const fn modules() -> [NamedModule<JobContext<'static>>; BUILT_IN.len()] {
+    let mut all: [NamedModule<JobContext<'static>>; BUILT_IN.len()] = [("", &[]); BUILT_IN.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = (BUILT_IN[at].name, BUILT_IN[at].functions);
+        at += 1;
     }
     all
-}
-
-const fn signature(
-    module: &'static str,
-    function: &'static Function<JobContext<'static>>,
-) -> Signature {
-    match (&function.name, &function.parameters) {
-        (Cow::Borrowed(name), Cow::Borrowed(parameters)) => (module, name, parameters),
-        _ => panic!("a function that every minion has owns no strings"),
-    }
 }
 
 #[cfg(test)]
@@ -73,7 +48,7 @@ mod tests {
         for (name, function) in modules.registry.iter() {
             assert_eq!(parameters_of(name), &*function.parameters, "{name}");
         }
-        assert_eq!(modules.registry.iter().count(), SIGNATURES.len());
+        assert_eq!(modules.names(), function_names());
         assert!(
             parameters_of("cmd.run")
                 .iter()

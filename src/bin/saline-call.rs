@@ -4,15 +4,14 @@ use std::ffi::OsString;
 
 use saline_cli::{FunctionCall, FunctionReturn, Program};
 use saline_minion::caller::{self, CallRequest};
-use saline_minion::modules::Modules;
+use saline_minion::modules::{Modules, function_names};
 use saline_protocol::transport::Registry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let registry = saline_transports::registry();
     let words: Vec<OsString> = std::env::args_os().collect();
-    let functions = || Modules::built_in().names();
-    if let Some(code) = saline_cli::complete(Program::Call, &words, &registry, functions) {
+    if let Some(code) = saline_cli::complete(Program::Call, &words, &registry, function_names) {
         return code;
     }
     saline_cli::saline_call(words, registry, carry_out).await

@@ -109,6 +109,31 @@ fn versions_are_printed() {
 }
 
 #[test]
+fn commands_that_know_the_names_of_functions_hold_none() {
+    let holds = |program: &str, text: &str| {
+        let bytes = std::fs::read(program).unwrap();
+        bytes
+            .windows(text.len())
+            .any(|found| found == text.as_bytes())
+    };
+    for (text, daemon, command) in [
+        (
+            "org.freedesktop.systemd1",
+            env!("CARGO_BIN_EXE_saline-minion"),
+            env!("CARGO_BIN_EXE_saline"),
+        ),
+        (
+            "CREATE TABLE return_parts",
+            env!("CARGO_BIN_EXE_saline-master"),
+            env!("CARGO_BIN_EXE_saline-run"),
+        ),
+    ] {
+        assert!(holds(daemon, text), "{daemon}: {text}");
+        assert!(!holds(command, text), "{command}: {text}");
+    }
+}
+
+#[test]
 fn no_program_loads_the_shared_library_of_cpp() {
     // build.rs asks the same question.
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());

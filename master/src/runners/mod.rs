@@ -43,7 +43,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use saline_functions::{Function, Registry};
+use saline_functions::{Function, NamedModule, Registry, Signature};
 
 pub(crate) use parts::RunnerParts;
 use returned::Returned;
@@ -54,23 +54,27 @@ pub use task::Runners;
 /// The functions of one module.
 type Functions = &'static [&'static Function<Run>];
 
+/// The modules of every master.
+const MODULES: [NamedModule<Run>; 11] = [
+    ("audit", audit::FUNCTIONS),
+    ("batch", batch::FUNCTIONS),
+    ("cache", cache::FUNCTIONS),
+    ("clock", clock::FUNCTIONS),
+    ("config", config::FUNCTIONS),
+    ("doc", doc::FUNCTIONS),
+    ("event", event::FUNCTIONS),
+    ("jobs", jobs::FUNCTIONS),
+    ("manage", manage::FUNCTIONS),
+    ("state", state::FUNCTIONS),
+    ("store", store::FUNCTIONS),
+];
+
+static SIGNATURES: [Signature; Signature::count(&MODULES)] = Signature::all(&MODULES);
+
 /// Returns the functions of every master.
 fn built_in() -> Registry<Run> {
-    let modules: [(&str, Functions); 11] = [
-        ("audit", audit::FUNCTIONS),
-        ("batch", batch::FUNCTIONS),
-        ("cache", cache::FUNCTIONS),
-        ("clock", clock::FUNCTIONS),
-        ("config", config::FUNCTIONS),
-        ("doc", doc::FUNCTIONS),
-        ("event", event::FUNCTIONS),
-        ("jobs", jobs::FUNCTIONS),
-        ("manage", manage::FUNCTIONS),
-        ("state", state::FUNCTIONS),
-        ("store", store::FUNCTIONS),
-    ];
     let mut registry = Registry::default();
-    for (module, functions) in modules {
+    for (module, functions) in MODULES {
         registry = registry.with(module, functions.iter().copied());
     }
     for (alias, fun) in manage::ALIASES {
@@ -79,8 +83,11 @@ fn built_in() -> Registry<Run> {
     registry
 }
 
-/// Returns the full names of the functions of every master, in alphabetical order.
+/// Returns the full names of the functions of every master, in alphabetical order. A program that asks for nothing else
+/// contains no function.
 pub fn function_names() -> Vec<String> {
-    let names = built_in();
-    names.iter().map(|(name, _)| name.to_owned()).collect()
+    let mut names: Vec<String> = SIGNATURES.iter().map(Signature::full_name).collect();
+    names.extend(manage::ALIASES.map(|(alias, _)| format!("manage.{alias}")));
+    names.sort_unstable();
+    names
 }

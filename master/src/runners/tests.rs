@@ -2,7 +2,7 @@
 
 use saline_data::Value;
 
-use super::built_in;
+use super::{built_in, function_names};
 
 /// Returns a value in one line, as YAML would write it.
 pub(super) fn shown(value: &Value) -> String {
@@ -41,6 +41,8 @@ fn every_function_is_documented() {
     for none in ["", "jobs", "jobs.", ".active", "jobs.active."] {
         assert!(registry.get(none).is_none(), "{none}");
     }
+    let names: Vec<&str> = registry.iter().map(|(name, _)| name).collect();
+    assert_eq!(function_names(), names);
     let alias = registry.get("manage.alived").unwrap();
     assert_eq!(
         alias.documentation,
