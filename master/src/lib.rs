@@ -17,6 +17,8 @@
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`keys`] | stores the keys of minions and operators |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
+//! | `disk` | has the files of the stores, and the threads that own them |
+//! | `jid` | makes jids, and reads the time from one |
 //! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`runners`] | carries out the functions that run on the master |
 //! | [`grains`] | keeps the grains that minions reported |
@@ -38,11 +40,13 @@ mod bounds;
 mod check;
 pub mod clock;
 mod decisions;
+mod disk;
 mod disk_figures;
 mod error;
 mod events;
 pub mod grains;
 mod health;
+mod jid;
 mod job_signer;
 pub mod jobs;
 pub mod keys;

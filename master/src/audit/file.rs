@@ -239,6 +239,6 @@ pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
 }
 
 /// Returns an error with the file that it is about.
-pub(super) fn explain(path: &Path, error: &io::Error) -> String {
+pub(crate) fn explain(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }

@@ -27,12 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::oneshot;
 
-pub(crate) use file::AuditFile;
+pub(crate) use file::{AuditFile, explain};
 pub(crate) use record::{Details, Outcome, Record};
 use suppressed_lines::SuppressedLines;
 
 use crate::bounds::{Rate, TokenBuckets};
-use crate::jobs::disk::thread::Thread;
+use crate::disk::thread::Thread;
 use crate::settings::LiveSettings;
 
 use threads::Line;

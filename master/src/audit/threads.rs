@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::file::{AppendedFile, explain};
 use super::suppressed_lines::{Suppressed, SuppressedLines};
 use super::{AuditError, AuditFile, record};
-use crate::jobs::disk::thread::{TaskQueue, Thread};
+use crate::disk::thread::{TaskQueue, Thread};
 use crate::settings::LiveSettings;
 
 /// The largest number of lines that are written at once.

@@ -12,7 +12,7 @@ use saline_messages::{
 use super::bus::EncodedEvent;
 use super::{Events, Uses, source_of};
 use crate::bounds::{Rate, TokenBucket, TokenBuckets};
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
 use crate::settings::LiveSettings;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is

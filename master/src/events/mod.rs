@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
 use bus::{Bus, EncodedEvent};
 pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
 pub use minion_events::MinionEventFirer;

@@ -1,17 +1,19 @@
 //! Copies the store while it is in use.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use saline_messages::{MasterTime, MinionJobState};
 
-use super::disk::partitions::Connections;
-use super::disk::rows;
-use super::disk::schema::{self, Access};
 use super::lookup::IS_CANCELLED;
 use super::memory::states;
-use super::{JobStore, StoreError, minion_records, secrets};
+use super::tables::minions;
+use super::{JobStore, StoreError, secrets};
+use crate::disk::columns;
+use crate::disk::file::{self, Access};
+use crate::disk::partitions::Connections;
+use crate::jobs::tables::schema::JOBS;
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
@@ -33,19 +35,31 @@ impl JobStore {
     /// folder, the copy is a store. Its master does not hand out what was queued or waited for its turn when the copy
     /// was made, since this one may have handed it out after that. Several calls make their copies one after the other.
     ///
+    /// Before that `beside` gets the folder, to copy into it what belongs to the same copy; it returns the number of files
+    /// and their size.
+    ///
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
     ///
     /// # Cancel safety
     /// The copy of one file is finished, and what was copied is deleted by the next call.
-    pub async fn back_up(&self) -> Result<StoreBackup, StoreError> {
+    pub(crate) async fn back_up<F>(
+        &self,
+        beside: impl FnOnce(PathBuf) -> F + Send,
+    ) -> Result<StoreBackup, StoreError>
+    where
+        F: Future<Output = Result<(u64, u64), StoreError>> + Send,
+    {
         // A copy that is not finished is deleted by the next call, which must not find that of another one.
         let _turn = self.copying.acquire().await;
         let backups = self.settings.folder.with_file_name("backups");
         let folder = backups.join(self.next_jid().as_str());
         let unfinished = folder.with_extension(UNFINISHED);
         begin(&backups, &unfinished).map_err(|error| StoreError::io(&backups, error))?;
-        let copied = self.copy_all(&unfinished).await;
+        let copied = match beside(unfinished.clone()).await {
+            Ok(beside) => self.copy_all(&unfinished, beside).await,
+            Err(error) => Err(error),
+        };
         let done = copied.and_then(|(files, bytes)| {
             finish(&backups, &unfinished, &folder)
                 .map_err(|error| StoreError::io(&unfinished, error))?;
@@ -62,20 +76,19 @@ impl JobStore {
     }
 
     /// Copies one partition after the other, so that other upkeep passes between them. Returns the number
-    /// of the files and their size.
-    async fn copy_all(&self, folder: &Path) -> Result<(u64, u64), StoreError> {
-        let (mut files, mut bytes) = (0, 0);
+    /// of the files and their size, together with those that are there.
+    async fn copy_all(
+        &self,
+        folder: &Path,
+        (mut files, mut bytes): (u64, u64),
+    ) -> Result<(u64, u64), StoreError> {
         let now = self.now();
         // What was handed over before `now` is in the copy as such.
         self.flush_all().await?;
         // The minions first: a copy must not hold an expiry ack without the states that came before it.
-        let (minions, to) = (
-            self.records.path().to_owned(),
-            folder.join(minion_records::FILE),
-        );
+        let (minions, to) = (self.records.path().to_owned(), folder.join(minions::FILE));
         let copied = to.clone();
-        let copy =
-            move |_: &mut Connections| schema::copy_into(&schema::open_minions(&minions)?, &copied);
+        let copy = move |_: &mut Connections| file::copy_into(&minions::open(&minions)?, &copied);
         self.upkeep.call(copy).await?;
         files += 1;
         bytes += size(&to)?;
@@ -84,7 +97,7 @@ impl JobStore {
             let to = folder.join(path.file_name().unwrap_or_default());
             let copied = to.clone();
             let copy = move |connections: &mut Connections| {
-                schema::copy_into(connections.of(start)?, &copied)?;
+                file::copy_into(connections.of(start)?, &copied)?;
                 without_secrets(&copied)?;
                 close_unoffered(&copied, now)
             };
@@ -102,13 +115,13 @@ impl JobStore {
 
 /// Removes the secrets of open jobs from a copy.
 fn without_secrets(copy: &Path) -> Result<(), StoreError> {
-    secrets::remove_all(&schema::open(copy, Access::Upkeep, 0, &schema::JOBS)?)
+    secrets::remove_all(&file::open(copy, Access::Upkeep, 0, &JOBS)?)
 }
 
 /// Gives every minion to which its job was not handed over a final state in a copy: the master that goes on hands the
 /// job over, or tells operators that it never will, and a master that starts with the copy knows of neither.
 fn close_unoffered(copy: &Path, now: MasterTime) -> Result<(), StoreError> {
-    let mut connection = schema::open(copy, Access::Upkeep, 0, &schema::JOBS)?;
+    let mut connection = file::open(copy, Access::Upkeep, 0, &JOBS)?;
     let transaction = connection.transaction()?;
     for (job, states, end) in unoffered(&transaction, now)? {
         if let Some(states) = states {
@@ -135,10 +148,10 @@ fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<Unoffered>,
          FROM jobs"
     );
     let mut statement = connection.prepare(&all)?;
-    let mut found = statement.query([rows::from_time(now)])?;
+    let mut found = statement.query([columns::from_time(now)])?;
     let mut unoffered = Vec::new();
     while let Some(row) = found.next()? {
-        let mut states = rows::blob(row, 1)?.to_vec();
+        let mut states = columns::blob(row, 1)?.to_vec();
         let end = match (row.get(2)?, row.get(3)?) {
             (true, _) => MinionJobState::Cancelled,
             (false, true) => MinionJobState::Expired,

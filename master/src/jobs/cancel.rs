@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use rusqlite::{Connection, params};
 use saline_messages::{Jid, MAX_ACCOUNTS, MinionId};
 
-use super::disk::rows;
-use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::columns;
+use crate::disk::writer::StoreFile;
 
 impl JobStore {
     /// Cancels a job: it is handed over to nobody any more, and those to which it was handed over are told
@@ -32,7 +32,7 @@ impl JobStore {
                 .prepare_cached(
                     "UPDATE jobs SET cancelled = iif(cancelled > 0, cancelled, ?2) WHERE jid = ?1",
                 )?
-                .execute(params![job, rows::from_time(now)])?;
+                .execute(params![job, columns::from_time(now)])?;
             Ok(changed > 0)
         };
         let open = Arc::clone(&self.open);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use saline_messages::{Jid, JobsPage, MasterTime, MinionId, Secrets, SignedJob};
 
-use super::disk::partitions::Connections;
-use super::disk::rows;
 use super::secrets::StoredSecrets;
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::columns;
+use crate::disk::partitions::Connections;
+use crate::jobs::tables::rows;
 
 /// How much one page holds.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +194,7 @@ pub(super) fn read_signed(
     };
     Ok(Some(SignedJob {
         job: rows::job(row)?,
-        signature: rows::blob(row, 9)?.to_vec(),
+        signature: columns::blob(row, 9)?.to_vec(),
         secrets: secrets.read(connection, number)?,
     }))
 }

@@ -2,8 +2,9 @@
 
 use rusqlite::Connection;
 
-use super::disk::{minion_states, rows};
 use super::{JobStore, StoreError, jid};
+use crate::disk::columns;
+use crate::jobs::tables::{minion_states, rows};
 
 /// The largest number of problems that is reported of one file.
 const PROBLEMS: usize = 20;
@@ -75,7 +76,7 @@ fn check(connection: &Connection) -> (u64, u64, Vec<String>) {
         while let Some(row) = found.next()? {
             jobs += 1;
             let job = row.get(0)?;
-            let states = || minion_states::read_all(connection, job, rows::blob(row, 9)?);
+            let states = || minion_states::read_all(connection, job, columns::blob(row, 9)?);
             let read = rows::job(row).and_then(|_| states());
             if let Err(error) = read
                 && problems.len() < PROBLEMS

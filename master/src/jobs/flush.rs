@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use saline_messages::MasterTime;
 
-use super::disk::minion_states;
-use super::disk::writer::StoreFile;
 use super::memory::open_jobs::{OpenJobs, UnwrittenState};
+use super::tables::minion_states;
 use super::{JobStore, StoreError, lock};
+use crate::disk::writer::StoreFile;
 
 /// How often the expiry acks of all minions are written, in milliseconds; one that decides about a state goes
 /// with the next flush.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use saline_messages::{MinionJobState, ReturnVerdict};
 
-use super::disk::writer::{Commits, StoreFile};
 use super::{JobStore, StoreError, lock};
+use crate::disk::writer::{Commits, StoreFile};
 
 /// What the store has taken since it was opened.
 #[derive(Debug, Default)]

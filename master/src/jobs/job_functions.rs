@@ -8,8 +8,8 @@ use rusqlite::params;
 use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments};
 
-use super::disk::rows;
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::columns;
 
 /// The number of jobs whose calls are remembered: thousands of minions return from one job at about the
 /// same time.
@@ -73,10 +73,10 @@ impl JobStore {
             };
             let arg = match row.get_ref(1)? {
                 rusqlite::types::ValueRef::Null => None,
-                _ => Some(rows::blob(row, 1)?.to_vec()),
+                _ => Some(columns::blob(row, 1)?.to_vec()),
             };
             Ok(Some(JobFunction {
-                fun: rows::text(row, 0)?.to_owned(),
+                fun: columns::text(row, 0)?.to_owned(),
                 arg: arg.map(|arg| PackedArguments::from_packed(Packed::from_bytes(arg))),
             }))
         });

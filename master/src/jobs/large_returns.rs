@@ -9,10 +9,10 @@ use saline_messages::{
     ReturnVerdict, TransferDigest,
 };
 
-use super::disk::return_parts::{self, StoredTransfer};
-use super::disk::writer::StoreFile;
 use super::memory::transfers::{Admission, PartToWrite, ReturnKey, Transfers};
+use super::tables::return_parts::{self, StoredTransfer};
 use super::{JobStore, StoreError, jid, lock, returns};
+use crate::disk::writer::StoreFile;
 
 /// The outcome of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

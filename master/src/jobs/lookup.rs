@@ -6,12 +6,13 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::disk::minion_states::{self, WrittenStates};
-use super::disk::rows::{self, StoredJob};
+use super::memory::minion_record::MinionRecord;
 use super::memory::open_jobs::MinionLookup;
 use super::memory::states::{self, States};
-use super::minion_records::MinionRecord;
+use super::tables::minion_states::{self, WrittenStates};
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::columns;
+use crate::jobs::tables::rows::{self, StoredJob};
 
 /// A page of the states of a job's minions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +196,7 @@ pub(super) fn cancelled_at(
         connection.prepare_cached("SELECT cancelled FROM jobs WHERE jid = ?1 AND cancelled > 0")?;
     let mut found = statement.query([job])?;
     let row = found.next()?;
-    row.map(|row| rows::time(row, 0)).transpose()
+    row.map(|row| columns::time(row, 0)).transpose()
 }
 
 /// Returns the last expiry of a job in a partition that lies at `now` or before; 0 if there is none.
@@ -205,7 +206,7 @@ pub(super) fn last_expiry(
 ) -> Result<MasterTime, StoreError> {
     let last = connection.query_row(
         "SELECT max(expires) FROM jobs WHERE expires <= ?1",
-        [rows::from_time(now)],
+        [columns::from_time(now)],
         |row| row.get::<_, Option<i64>>(0),
     )?;
     Ok(MasterTime::try_from(last.unwrap_or(0)).unwrap_or(0))

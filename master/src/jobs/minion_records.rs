@@ -1,122 +1,18 @@
-//! What the store remembers of each minion beside its jobs: its last start, and how far it has given its
-//! expiry acks. In memory, and in a file of its own beside the partitions.
+//! The records of all minions, in memory and in a file of their own beside the partitions.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rusqlite::{Connection, params};
-use saline_messages::{MasterTime, MinionId, MinionJobState, StartId, decode, encode};
+use rusqlite::Connection;
+use saline_messages::{MasterTime, MinionId, StartId};
 use tokio::sync::oneshot;
 
-use super::disk::schema;
-use super::disk::thread::{TaskQueue, Thread};
+use super::memory::minion_record::MinionRecord;
+use super::tables::minions;
 use super::{StoreError, lock};
-
-/// The file's name.
-pub(super) const FILE: &str = "minions.sqlite";
-
-/// The largest number of times that are remembered for which a minion cannot acknowledge expiries.
-const GAPS: usize = 16;
-
-/// The record of one minion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MinionRecord {
-    /// The last start of the minion that was reconciled; zero when none was.
-    pub start: StartId,
-    /// The accepted key to which the minion's offers are made; none when it was deleted or rejected, or was
-    /// never seen.
-    pub key: Option<[u8; 32]>,
-    /// The highest time at which a Noise key that the minion came with was vouched for, in nanoseconds since 1970.
-    pub vouched: u64,
-    /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
-    /// none ever did.
-    pub duplicate_seen: MasterTime,
-    /// The number of heartbeats that the minion's spool has noted, as far as it was heard.
-    pub heartbeats_noted: u64,
-    /// The expiry up to which the minion has acknowledged.
-    pub expiry_acked_until: MasterTime,
-    /// The expiries, each after the first and until the second time, for which it cannot tell: its disk
-    /// was lost, or replaced.
-    gaps: Vec<(MasterTime, MasterTime)>,
-}
-
-impl MinionRecord {
-    /// Begins the record of a minion that reconciles for the first time.
-    pub(super) fn new(start: StartId, now: MasterTime) -> Self {
-        Self {
-            start,
-            key: None,
-            vouched: 0,
-            duplicate_seen: 0,
-            heartbeats_noted: 0,
-            expiry_acked_until: now,
-            gaps: Vec::new(),
-        }
-    }
-
-    /// Whether the expiry ack of the minion counts for a job that was created then: no other copy of it can have
-    /// begun the job, or none was heard of since `duplicates_before`.
-    pub fn is_authoritative_for(&self, created: MasterTime, duplicates_before: MasterTime) -> bool {
-        created >= self.duplicate_seen || self.has_no_duplicate_since(duplicates_before)
-    }
-
-    /// Whether no other copy was heard of since `time`.
-    pub fn has_no_duplicate_since(&self, time: MasterTime) -> bool {
-        self.duplicate_seen <= time
-    }
-
-    /// Returns the state at this record of an offer that the minion has not begun as far as the store
-    /// knows; none while the minion has not acknowledged the expiry.
-    pub fn verdict(&self, expires: MasterTime) -> Option<MinionJobState> {
-        let is_gap =
-            |(after, until): &(MasterTime, MasterTime)| *after < expires && expires <= *until;
-        if expires > self.expiry_acked_until {
-            None
-        } else if self.gaps.iter().any(is_gap) {
-            Some(MinionJobState::MayHaveRun)
-        } else {
-            Some(MinionJobState::Expired)
-        }
-    }
-
-    /// Takes the minion's acknowledgement of the expiries after `after` and until `until`. What lies between the last
-    /// one and this one stays without.
-    pub(super) fn settle(&mut self, after: MasterTime, until: MasterTime) {
-        if until <= self.expiry_acked_until {
-            return;
-        }
-        if after > self.expiry_acked_until {
-            self.skip(after);
-        }
-        self.expiry_acked_until = until;
-    }
-
-    /// Sets the times in the record that are after `now` to `now`, since the master's time is set back to it.
-    fn set_back(&mut self, now: MasterTime) {
-        self.duplicate_seen = self.duplicate_seen.min(now);
-        self.expiry_acked_until = self.expiry_acked_until.min(now);
-        self.gaps.retain(|(after, _)| *after < now);
-        for (_, until) in &mut self.gaps {
-            *until = (*until).min(now);
-        }
-    }
-
-    /// Notes that the minion cannot acknowledge the expiries until `until`.
-    pub(super) fn skip(&mut self, until: MasterTime) {
-        if until <= self.expiry_acked_until {
-            return;
-        }
-        if self.gaps.len() >= GAPS {
-            // The two oldest become one: it is better to say too often that a job may have run.
-            let (_, second) = (self.gaps.remove(0), &mut self.gaps[0]);
-            second.0 = 0;
-        }
-        self.gaps.push((self.expiry_acked_until, until));
-        self.expiry_acked_until = until;
-    }
-}
+use crate::disk::thread::{TaskQueue, Thread};
 
 /// Records that are to be written.
 pub(super) type RecordCopies = HashMap<MinionId, MinionRecord>;
@@ -157,10 +53,10 @@ impl Unwritten {
 impl MinionRecords {
     /// Opens the file in the store's folder, which exists, and reads it.
     pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join(FILE);
-        let connection = schema::open_minions(&path)?;
-        let records = read(&connection)?;
-        let expired_until = read_expired_until(&connection)?;
+        let path = folder.join(minions::FILE);
+        let connection = minions::open(&path)?;
+        let records = minions::read(&connection)?;
+        let expired_until = minions::read_expired_until(&connection)?;
         let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
             .map_err(|error: io::Error| StoreError::io(&path, error))?;
         Ok(Self {
@@ -354,7 +250,7 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
             batch.push(next);
         }
         let records = batch.iter().flat_map(|(records, _)| records);
-        let outcome = write_all(&mut connection, records);
+        let outcome = minions::write(&mut connection, records);
         if let Err(error) = &outcome {
             tracing::error!(%error, "the records of minions were not written, and are tried again");
         }
@@ -368,134 +264,18 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
 /// Sets the times in the records of a store that are after `now` to `now`, since the master's time is set back to it. Nobody
 /// else has the file open.
 pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError> {
-    let mut connection = schema::open_minions(&folder.join(FILE))?;
-    let mut records = read(&connection)?;
+    let mut connection = minions::open(&folder.join(minions::FILE))?;
+    let mut records = minions::read(&connection)?;
     for record in records.values_mut() {
         record.set_back(now);
     }
-    write_all(&mut connection, &records)?;
-    let expired_until = read_expired_until(&connection)?.min(now);
-    write_expired_until(&connection, expired_until)
+    minions::write(&mut connection, &records)?;
+    let expired_until = minions::read_expired_until(&connection)?.min(now);
+    minions::write_expired_until(&connection, expired_until)
 }
 
 /// Notes in the folder of a store the last expiry that a start of the master has found passed.
 pub(super) fn note_expired_until(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
-    let connection = schema::open_minions(&folder.join(FILE))?;
-    write_expired_until(&connection, until)
-}
-
-fn write_expired_until(connection: &Connection, until: MasterTime) -> Result<(), StoreError> {
-    let until = super::disk::rows::from_time(until);
-    let changed = connection.execute("UPDATE master_starts SET expired_until = ?1", [until])?;
-    if changed == 0 {
-        connection.execute("INSERT INTO master_starts VALUES (?1)", [until])?;
-    }
-    Ok(())
-}
-
-fn read_expired_until(connection: &Connection) -> Result<MasterTime, StoreError> {
-    let sql = "SELECT max(expired_until) FROM master_starts";
-    let until: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
-    Ok(MasterTime::try_from(until.unwrap_or(0)).unwrap_or(0))
-}
-
-fn write_all<'r>(
-    connection: &mut Connection,
-    records: impl IntoIterator<Item = (&'r MinionId, &'r MinionRecord)>,
-) -> Result<(), StoreError> {
-    let transaction = connection.transaction()?;
-    for (minion, record) in records {
-        transaction
-            .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                 ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     expiry_acked_until = ?4, gaps = ?5, heartbeats_noted = ?6, key = ?7, vouched = ?8",
-            )?
-            .execute(params![
-                minion.as_str(),
-                record.start.0,
-                super::disk::rows::from_time(record.duplicate_seen),
-                super::disk::rows::from_time(record.expiry_acked_until),
-                encode(&record.gaps),
-                super::disk::rows::from_time(record.heartbeats_noted),
-                record.key,
-                super::disk::rows::from_time(record.vouched),
-            ])?;
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
-    let mut statement = connection.prepare(
-        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched FROM minions",
-    )?;
-    let mut found = statement.query([])?;
-    let mut records = HashMap::new();
-    while let Some(row) = found.next()? {
-        let gaps = decode(super::disk::rows::blob(row, 4)?);
-        let record = MinionRecord {
-            start: StartId(row.get(1)?),
-            duplicate_seen: super::disk::rows::time(row, 2)?,
-            expiry_acked_until: super::disk::rows::time(row, 3)?,
-            heartbeats_noted: super::disk::rows::time(row, 5)?,
-            key: row.get(6)?,
-            vouched: super::disk::rows::time(row, 7)?,
-            gaps: gaps
-                .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
-        };
-        records.insert(super::disk::rows::minion(row, 0)?, record);
-    }
-    Ok(records)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record() -> MinionRecord {
-        MinionRecord::new(StartId([1; 16]), 100)
-    }
-
-    #[test]
-    fn what_lies_before_the_expiry_ack_has_expired() {
-        let mut record = record();
-        assert_eq!(record.verdict(101), None);
-        record.settle(100, 200);
-        assert_eq!(record.verdict(101), Some(MinionJobState::Expired));
-        assert_eq!(record.verdict(201), None);
-        record.settle(50, 150);
-        assert_eq!(record.expiry_acked_until, 200, "it never goes back");
-    }
-
-    #[test]
-    fn no_time_lies_after_that_to_which_the_masters_time_is_set_back() {
-        let mut record = record();
-        record.duplicate_seen = 900;
-        record.settle(150, 200);
-        record.settle(400, 1_000);
-        record.settle(2_000, 3_000);
-        record.set_back(300);
-        assert_eq!(record.duplicate_seen, 300);
-        let told = [120, 180, 250, 300, 301].map(|expires| record.verdict(expires));
-        let (may, not) = (MinionJobState::MayHaveRun, MinionJobState::Expired);
-        assert_eq!(told, [Some(may), Some(not), Some(may), Some(may), None]);
-    }
-
-    #[test]
-    fn what_the_minion_cannot_tell_may_have_run() {
-        let mut record = record();
-        record.settle(150, 200);
-        assert_eq!(record.verdict(120), Some(MinionJobState::MayHaveRun));
-        assert_eq!(record.verdict(150), Some(MinionJobState::MayHaveRun));
-        assert_eq!(record.verdict(151), Some(MinionJobState::Expired));
-        for round in 0..40 {
-            record.skip(300 + 10 * round);
-            record.settle(300 + 10 * round, 305 + 10 * round);
-        }
-        assert!(record.gaps.len() <= GAPS);
-        assert_eq!(record.verdict(120), Some(MinionJobState::MayHaveRun));
-        assert_eq!(record.verdict(690), Some(MinionJobState::MayHaveRun));
-    }
+    let connection = minions::open(&folder.join(minions::FILE))?;
+    minions::write_expired_until(&connection, until)
 }

@@ -1,7 +1,7 @@
 //! The job store: jobs, the states of their minions, and returns. It is the truth about every job;
 //! events only report its changes.
 //!
-//! Jobs and returns are in SQLite, one file for each span of time (`disk`); the jobs that are
+//! Jobs and returns are in SQLite, one file for each span of time (`tables`, in files of [`disk`](crate::disk)); the jobs that are
 //! under way are in memory too (`memory`). Every job and every return that was acknowledged has
 //! been committed and synced to the disk. Other changes of a state are written every second, and those that minions report
 //! again after a crash every fifteen ([`flush_due`](JobStore::flush_due)). One thread does all writing, and
@@ -13,11 +13,8 @@ mod batches;
 mod cancel;
 mod catch_up;
 mod check;
-pub(crate) mod disk;
-mod error;
 mod flush;
 mod health;
-mod jid;
 mod job_functions;
 mod large_returns;
 mod lookup;
@@ -36,8 +33,9 @@ mod secrets;
 mod set_back;
 mod state_changes;
 pub(crate) mod store_size;
+pub(crate) mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unfollowed;
 
 use std::path::PathBuf;
@@ -50,14 +48,12 @@ use saline_messages::{Jid, MasterTime, MinionId, RequestId};
 pub use backup::StoreBackup;
 pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
 pub use check::StoreCheck;
-pub use error::StoreError;
-pub use jid::JidError;
 pub use job_functions::JobFunction;
 pub use large_returns::PartOutcome;
 pub use lookup::JobStates;
+pub use memory::minion_record::MinionRecord;
 pub use memory::open_jobs::ActiveJob;
 pub use memory::states::may_become;
-pub use minion_records::MinionRecord;
 pub use prune::Pruned;
 pub use publish::NewJob;
 pub(crate) use received::{Received, ReceivedKind, ReceivedQuery};
@@ -67,12 +63,6 @@ pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use set_back::SetBackError;
 
-use disk::connection_thread::ConnectionThread;
-use disk::partitions::{Connections, Partitions};
-use disk::schema::{self, Access};
-use disk::writer::{PartitionLimits, Writer};
-use disk::{damaged, minion_states, reserve, return_parts};
-use jid::JidSource;
 use job_functions::RecentFunctions;
 use memory::open_jobs::OpenJobs;
 use memory::receipts::ReceiptSource;
@@ -80,10 +70,20 @@ use memory::transfers::{TransferLimits, Transfers};
 use minion_records::{MinionRecords, RecordCopies};
 use request_log::{LogEntry, RequestLog};
 use secrets::StoredSecrets;
+use tables::schema::JOBS;
+use tables::{minion_states, return_parts};
 
 use tokio::sync::{Notify, Semaphore};
 
 use crate::clock::MasterClock;
+pub use crate::disk::StoreError;
+use crate::disk::connection_thread::ConnectionThread;
+use crate::disk::file::{self, Access};
+use crate::disk::partitions::{Connections, Partitions};
+use crate::disk::writer::{PartitionLimits, Writer};
+use crate::disk::{damaged, reserve};
+pub use crate::jid::JidError;
+use crate::jid::{self, JidSource};
 
 /// The number of partitions that hold the jobs of the time for which jobs are kept.
 const PARTITIONS: u32 = 24;
@@ -211,7 +211,7 @@ impl JobStore {
         else {
             return Err(error);
         };
-        let partitions = Partitions::list(&folder, schema::JOBS, settings.cache_bytes)?;
+        let partitions = Partitions::list(&folder, JOBS, settings.cache_bytes)?;
         let older = partitions.all().into_iter().rev().skip(1);
         let is_older = older
             .map(|start| partitions.path(start))
@@ -234,7 +234,7 @@ impl JobStore {
     fn try_open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
         let partitions = Arc::new(Partitions::list(
             &settings.folder,
-            schema::JOBS,
+            JOBS,
             settings.cache_bytes,
         )?);
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
@@ -254,8 +254,7 @@ impl JobStore {
             jids.rise_above(start.saturating_sub(1));
             let path = partitions.path(start);
             let mut read = || {
-                let connection =
-                    schema::open(&path, Access::Write, settings.cache_bytes, &schema::JOBS)?;
+                let connection = file::open(&path, Access::Write, settings.cache_bytes, &JOBS)?;
                 jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
                 receipts = receipts.max(received::last_receipt(&connection)?);
                 for stored in return_parts::settle(&connection)? {
@@ -432,7 +431,7 @@ fn resume(
     if let Some(newest) = partitions.newest() {
         let path = partitions.path(newest);
         let read = || {
-            let connection = schema::open(&path, Access::Write, cache, &schema::JOBS)?;
+            let connection = file::open(&path, Access::Write, cache, &JOBS)?;
             let last_job = lookup::last_job(&connection)?.unwrap_or(0);
             Ok(last_job.max(received::last_receipt(&connection)?))
         };

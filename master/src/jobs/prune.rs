@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use saline_messages::{Jid, MasterTime};
 
-use super::disk::partitions::Connections;
-use super::disk::{reduction, reserve, rows};
 use super::{JobStore, StoreError, jid, lock, lookup, received};
+use crate::disk::partitions::Connections;
+use crate::disk::{columns, reserve};
+use crate::jobs::tables::reduction;
 
 /// The size in bytes from which a partition that was reduced before is reduced again for the size of the store: minions have
 /// returned large payloads since.
@@ -245,7 +246,7 @@ impl JobStore {
 }
 
 fn micros(time: MasterTime) -> i64 {
-    rows::from_time(time).saturating_mul(1_000)
+    columns::from_time(time).saturating_mul(1_000)
 }
 
 /// Closes a thread's connection to a partition.

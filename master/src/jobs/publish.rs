@@ -9,14 +9,15 @@ use saline_messages::{
     Batch, MasterTime, MinionId, MinionJobState, Published, RequestId, SignedJob, decode, encode,
 };
 
-use super::disk::writer::StoreFile;
-use super::disk::{minion_states, rows};
+use super::memory::minion_record::MinionRecord;
 use super::memory::open_jobs::{OpenJobs, Recovered};
 use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
-use super::minion_records::MinionRecord;
 use super::request_log::{CarriedOut, LogEntry};
 use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, secrets};
+use crate::disk::columns;
+use crate::disk::writer::StoreFile;
+use crate::jobs::tables::{minion_states, rows};
 
 /// The number of minions in a state that is not final, of all jobs, from which no more jobs are taken: they are held in
 /// memory, about 100 bytes each.
@@ -161,11 +162,11 @@ impl JobStore {
             let Some(row) = found.next()? else {
                 return Ok(None);
             };
-            let unknown = decode(rows::blob(row, 1)?);
+            let unknown = decode(columns::blob(row, 1)?);
             Ok(Some(Published {
                 jid: Some(jid::from_micros(job)),
-                expires: rows::time(row, 0)?,
-                minions: states::decode(rows::blob(row, 2)?)?,
+                expires: columns::time(row, 0)?,
+                minions: states::decode(columns::blob(row, 2)?)?,
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
                 without_grains: Vec::new(),
                 batch: rows::batch(row, 3)?,
@@ -204,8 +205,8 @@ fn insert(
         )?
         .execute(params![
             number,
-            rows::from_time(job.created),
-            rows::from_time(job.expires),
+            columns::from_time(job.created),
+            columns::from_time(job.expires),
             new.request.0,
             signature,
             job.fun,
@@ -248,10 +249,10 @@ pub(super) fn read_open(
          WHERE expires <= ?1 AND batch IS NOT NULL AND jid IN
              (SELECT jid FROM state_changes INDEXED BY running_minions WHERE state = 3)",
     )?;
-    let mut found = statement.query([rows::from_time(now)])?;
+    let mut found = statement.query([columns::from_time(now)])?;
     while let Some(row) = found.next()? {
-        let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
-        let mut states = minion_states::read_all(connection, job, rows::blob(row, 2)?)?;
+        let (job, expires) = (row.get(0)?, columns::time(row, 1)?);
+        let mut states = minion_states::read_all(connection, job, columns::blob(row, 2)?)?;
         for (minion, state) in &mut states {
             *state = match states::at(now, expires, *state, records.get(minion)) {
                 // It is an offer still, whose expiry is not acknowledged.
@@ -295,10 +296,10 @@ fn read_running(
              (SELECT 1 FROM returns
               WHERE returns.jid = jobs.jid AND returns.minion = state_changes.minion)",
     )?;
-    let mut found = statement.query([rows::from_time(now)])?;
+    let mut found = statement.query([columns::from_time(now)])?;
     while let Some(row) = found.next()? {
-        let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
-        open.insert_late(job, expires, &rows::minion(row, 2)?, now);
+        let (job, expires) = (row.get(0)?, columns::time(row, 1)?);
+        open.insert_late(job, expires, &columns::minion(row, 2)?, now);
     }
     Ok(())
 }

@@ -4,9 +4,10 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{Jid, MinionId, MinionJobState};
 
-use super::disk::rows::StoredJob;
-use super::disk::{minion_states, return_parts, rows};
 use super::{JobStore, StoreError, jid};
+use crate::disk::columns;
+use crate::jobs::tables::rows::StoredJob;
+use crate::jobs::tables::{minion_states, return_parts, rows};
 
 /// The bytes of an entry in memory beside its payload, about.
 const OVERHEAD: usize = 256;
@@ -147,7 +148,7 @@ where
         let jid = jid::from_micros(job);
         let minion = match row.get_ref(2)? {
             rusqlite::types::ValueRef::Null => None,
-            _ => Some(rows::minion(row, 2)?),
+            _ => Some(columns::minion(row, 2)?),
         };
         if !(query.wants)(&jid, minion.as_ref()) {
             continue;
@@ -175,7 +176,7 @@ fn read_job(connection: &Connection, job: i64) -> Result<(ReceivedKind, usize), 
     let mut found = statement.query([job])?;
     let row = found.next()?.ok_or(StoreError::Removed)?;
     let stored = rows::stored_job(row)?;
-    let packed = rows::blob(row, 11)?;
+    let packed = columns::blob(row, 11)?;
     let bytes = rows::job_size(&stored.job) + packed.len();
     let minions = minion_states::read_all(connection, job, packed)?;
     Ok((ReceivedKind::Job(Box::new(stored), minions), bytes))
@@ -200,7 +201,7 @@ fn read_return(
     let payload = match (length <= max_payload, parts) {
         (false, _) => None,
         (true, Some(first)) => Some(return_parts::read(connection, first, length)?),
-        (true, None) => Some(rows::blob(row, 4)?.to_vec()),
+        (true, None) => Some(columns::blob(row, 4)?.to_vec()),
     };
     let bytes = payload.as_ref().map_or(0, Vec::len);
     let received = ReceivedKind::Return {

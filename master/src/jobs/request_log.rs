@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::{Connection, params};
 use saline_messages::{MasterTime, RequestId};
 
-use super::disk::rows;
-use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, lock};
+use crate::disk::columns;
+use crate::disk::writer::StoreFile;
 
 /// How long a request is remembered, in milliseconds.
 pub const REQUESTS_KEPT: MasterTime = 10 * 60 * 1000;
@@ -182,7 +182,7 @@ fn insert(
         .prepare_cached(
             "INSERT OR REPLACE INTO request_log (request_id, reply, created) VALUES (?1, ?2, ?3)",
         )?
-        .execute(params![request.0, reply, rows::from_time(now)])?;
+        .execute(params![request.0, reply, columns::from_time(now)])?;
     Ok(())
 }
 
@@ -191,7 +191,7 @@ pub(super) fn read(
     connection: &Connection,
     now: MasterTime,
 ) -> Result<Vec<(MasterTime, RequestId, LogEntry)>, StoreError> {
-    let oldest = rows::from_time(now.saturating_sub(REQUESTS_KEPT));
+    let oldest = columns::from_time(now.saturating_sub(REQUESTS_KEPT));
     let mut all = Vec::new();
     let mut jobs = connection
         .prepare("SELECT created, request_id, jid FROM jobs WHERE jid > ?1 AND created > ?2")?;
@@ -200,14 +200,14 @@ pub(super) fn read(
     let mut found = jobs.query(params![from, oldest])?;
     while let Some(row) = found.next()? {
         let job = LogEntry::Job(row.get(2)?);
-        all.push((rows::time(row, 0)?, RequestId(row.get(1)?), job));
+        all.push((columns::time(row, 0)?, RequestId(row.get(1)?), job));
     }
     let mut replies = connection
         .prepare("SELECT created, request_id, reply FROM request_log WHERE created > ?1")?;
     let mut found = replies.query([oldest])?;
     while let Some(row) = found.next()? {
-        let reply = LogEntry::Reply(rows::blob(row, 2)?.into());
-        all.push((rows::time(row, 0)?, RequestId(row.get(1)?), reply));
+        let reply = LogEntry::Reply(columns::blob(row, 2)?.into());
+        all.push((columns::time(row, 0)?, RequestId(row.get(1)?), reply));
     }
     all.sort_by_key(|(created, request, _)| (*created, *request));
     Ok(all)

@@ -10,11 +10,12 @@ use saline_messages::{
 };
 
 use super::batches::BatchFailures;
-use super::disk::writer::StoreFile;
-use super::disk::{minion_states, return_parts, rows, schema};
 use super::memory::open_jobs::MinionLookup;
 use super::memory::receipts::ReceiptSource;
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::writer::StoreFile;
+use crate::disk::{columns, file};
+use crate::jobs::tables::{minion_states, return_parts};
 
 /// The bytes of a return in memory beside its payload, about.
 const OVERHEAD: usize = 256;
@@ -189,8 +190,8 @@ impl JobStore {
                 .returns
                 .iter()
                 .map(|found| found.payload.as_bytes().len());
-            if sizes.sum::<usize>() >= schema::LARGE {
-                schema::shrink_cache(connection);
+            if sizes.sum::<usize>() >= file::LARGE {
+                file::shrink_cache(connection);
             }
             Ok(Some(page))
         })
@@ -296,7 +297,7 @@ fn page(
         let Some(row) = found.next()? else {
             continue;
         };
-        let minion = rows::minion(row, 0)?;
+        let minion = columns::minion(row, 0)?;
         let parts: Option<i64> = row.get(3)?;
         let length = match parts {
             Some(first) => return_parts::length(connection, first)?,
@@ -317,7 +318,7 @@ fn page(
             success: row.get(2)?,
             payload: Packed::from_bytes(match parts {
                 Some(first) => return_parts::read(connection, first, length)?,
-                None => rows::blob(row, 5)?.to_vec(),
+                None => columns::blob(row, 5)?.to_vec(),
             }),
         });
     }
@@ -363,10 +364,10 @@ pub(super) fn failures(
     let mut found = statement.query([job])?;
     let (mut minions, mut first) = (Vec::new(), i64::MAX);
     while let Some(row) = found.next()? {
-        minions.push(rows::minion(row, 0)?);
+        minions.push(columns::minion(row, 0)?);
         first = first.min(row.get(1)?);
     }
-    let cancelled = cancelled.map(|at| rows::from_time(at).saturating_mul(1_000));
+    let cancelled = cancelled.map(|at| columns::from_time(at).saturating_mul(1_000));
     Ok(BatchFailures {
         minions,
         were_late: cancelled.is_some_and(|at| at < first),

@@ -4,9 +4,9 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments};
 
-use super::disk::rows;
-use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, jid};
+use crate::disk::columns;
+use crate::disk::writer::StoreFile;
 
 /// The bytes of a run beside its arguments, about.
 const OVERHEAD: usize = 256;
@@ -113,8 +113,8 @@ impl JobStore {
             let Some(row) = found.next()? else {
                 return Ok(None);
             };
-            let text = |column| rows::text(row, column).map(str::to_owned);
-            let bytes = |column| rows::blob(row, column).map(<[u8]>::to_vec);
+            let text = |column| columns::text(row, column).map(str::to_owned);
+            let bytes = |column| columns::blob(row, column).map(<[u8]>::to_vec);
             let end = match row.get::<_, Option<bool>>(4)? {
                 Some(success) => Some(StoredRunEnd {
                     success,
@@ -150,7 +150,7 @@ impl JobStore {
                 connection.prepare_cached("SELECT metadata FROM metadata WHERE jid = ?1")?;
             let mut found = statement.query([number])?;
             let row = found.next()?;
-            row.map(|row| Ok(Packed::from_bytes(rows::blob(row, 0)?.to_vec())))
+            row.map(|row| Ok(Packed::from_bytes(columns::blob(row, 0)?.to_vec())))
                 .transpose()
         })
         .await

@@ -15,9 +15,9 @@ use saline_data::{Packed, Value};
 use saline_messages::{Jid, PackedArguments};
 use saline_targeting::Glob;
 
-use super::disk::rows;
 use super::{JobStore, StoreError, jid};
 use crate::authorize::is_caller;
+use crate::disk::columns;
 
 /// The size in bytes of what one search finds, from which it ends.
 const FOUND_BYTES: usize = 32 * 1024 * 1024;
@@ -244,14 +244,14 @@ fn jobs_query(search: &JobSearch) -> String {
 
 /// Returns the metadata of a job that passes the filters; none if it does not pass.
 fn wanted_job(row: &Row<'_>, search: &JobSearch) -> Result<Option<Option<Packed>>, StoreError> {
-    if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?)
-        || !search.wants_of(rows::text(row, 6)?)
+    if !search.wants(columns::text(row, 1)?, columns::text(row, 2)?)
+        || !search.wants_of(columns::text(row, 6)?)
     {
         return Ok(None);
     }
     let metadata = match row.get_ref(7)? {
         rusqlite::types::ValueRef::Null => None,
-        _ => Some(Packed::from_bytes(rows::blob(row, 7)?.to_vec())),
+        _ => Some(Packed::from_bytes(columns::blob(row, 7)?.to_vec())),
     };
     let is_wanted = search.metadata.is_empty()
         || metadata
@@ -279,7 +279,8 @@ fn count_in_partition(connection: &Connection, search: &JobSearch) -> Result<usi
 }
 
 fn is_wanted_run(row: &Row<'_>, search: &JobSearch) -> Result<bool, StoreError> {
-    Ok(search.wants(rows::text(row, 1)?, &search.master) && search.wants_of(rows::text(row, 6)?))
+    Ok(search.wants(columns::text(row, 1)?, &search.master)
+        && search.wants_of(columns::text(row, 6)?))
 }
 
 /// Adds the runs of a partition. They are few: only asynchronous ones are stored.
@@ -320,12 +321,12 @@ fn add_runs(
 }
 
 fn found_job(row: &Row<'_>, metadata: Option<Packed>) -> Result<FoundJob, StoreError> {
-    let text = |column| rows::text(row, column).map(str::to_owned);
+    let text = |column| columns::text(row, column).map(str::to_owned);
     Ok(FoundJob {
         jid: jid::from_micros(row.get(0)?),
         fun: text(1)?,
         target: text(2)?,
-        arg: listed_arguments(rows::blob(row, 3)?),
+        arg: listed_arguments(columns::blob(row, 3)?),
         target_kind: text(4)?,
         user: text(5)?,
         operator: text(6)?,

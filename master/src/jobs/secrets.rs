@@ -15,8 +15,8 @@ use saline_channel::SecretsKey;
 use saline_messages::Secrets;
 use saline_messages::random;
 
-use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, jid, lock};
+use crate::disk::writer::StoreFile;
 
 /// The secrets in the store.
 #[derive(Debug)]

@@ -13,11 +13,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use rusqlite::Connection;
 use saline_messages::MasterTime;
 
-use super::disk::partitions::{Connections, Partitions};
-use super::disk::schema::{self, Access};
-use super::disk::set_aside::rename_with_log;
 use super::{JobStore, StoreError, StoreSettings, lock, lookup, minion_records, received};
 use crate::clock::MasterClock;
+use crate::disk::file::{self, Access};
+use crate::disk::partitions::{Connections, Partitions};
+use crate::disk::set_aside::rename_with_log;
+use crate::jobs::tables::schema::JOBS;
 
 /// The file in the store's folder that has the next start set the time back.
 const ORDER: &str = "set-back";
@@ -121,12 +122,12 @@ fn carry_out(settings: &StoreSettings, clock: &MasterClock) -> Result<(), StoreE
         MasterTime::try_from(now.as_millis()).unwrap_or(MasterTime::MAX),
     );
     let cache = settings.cache_bytes;
-    let partitions = Partitions::list(&settings.folder, schema::JOBS, cache)?;
+    let partitions = Partitions::list(&settings.folder, JOBS, cache)?;
     let mut aside = Vec::new();
     for start in partitions.all() {
         let path = partitions.path(start);
         let is_ahead = || -> Result<bool, StoreError> {
-            let connection = schema::open(&path, Access::Write, cache, &schema::JOBS)?;
+            let connection = file::open(&path, Access::Write, cache, &JOBS)?;
             Ok(last_time(&connection)? > micros)
         };
         if start > micros || is_ahead().map_err(|error| error.of_file(&path))? {

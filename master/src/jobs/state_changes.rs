@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::disk::minion_states;
-use super::disk::writer::StoreFile;
 use super::memory::open_jobs::MinionLookup;
 use super::memory::states;
+use super::tables::minion_states;
 use super::{JobStore, StoreError, jid, lock, may_become};
+use crate::disk::writer::StoreFile;
 
 impl JobStore {
     /// Changes the state of a minion in a job if the change is [allowed](may_become). Returns whether it

@@ -1,5 +1,7 @@
 //! `store`: copies and checks the job store. They may take minutes.
 
+use std::path::PathBuf;
+
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
@@ -11,19 +13,26 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 pub(super) const FUNCTIONS: Functions = &[&BACKUP, &CHECK];
 
-/// Copies the job store into a new folder of the master, and returns its path. The store stays in use. Keys, configuration and
-/// kept events are not copied: docs/operating.md lists what to back up.
+/// Copies the job store into a new folder of the master, and the kept events into `events` in that folder, and returns its path.
+/// Both stay in use. Keys and configuration are not copied: docs/operating.md lists what to back up.
 ///
 /// CLI Example:
 ///
 ///     saline-run store.backup
 #[function(seconds = 86_400)]
 async fn backup(run: &Run) -> Result<Returned> {
+    let events = run.parts.durable.store().cloned();
+    let copy_events = |folder: PathBuf| async move {
+        match events {
+            Some(events) => events.copy_into(folder.join("events")).await,
+            None => Ok((0, 0)),
+        }
+    };
     let StoreBackup {
         folder,
         files,
         bytes,
-    } = run.parts.jobs.back_up().await?;
+    } = run.parts.jobs.back_up(copy_events).await?;
     tracing::info!("copied {files} files of {bytes} bytes to {folder}");
     let entries = [
         ("folder", Value::from(folder)),

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use super::EventStore;
 use super::filter::{TagFilter, is_in_job_store};
 use crate::clock::MasterClock;
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
 
 /// Which events are kept, where, and how many.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,12 +24,12 @@ use rusqlite::Connection;
 
 use crate::bounds::Shares;
 use crate::clock::MasterClock;
-use crate::jobs::StoreError;
-use crate::jobs::disk::connection_thread::ConnectionThread;
-use crate::jobs::disk::damaged::{is_damage, set_aside};
-use crate::jobs::disk::partitions::{Connections, Partitions};
-use crate::jobs::disk::schema::Access;
-use crate::jobs::disk::writer::{PartitionLimits, StoreFile, Writer};
+use crate::disk::StoreError;
+use crate::disk::connection_thread::ConnectionThread;
+use crate::disk::damaged::{is_damage, set_aside};
+use crate::disk::file::{Access, copy_into};
+use crate::disk::partitions::{Connections, Partitions};
+use crate::disk::writer::{PartitionLimits, StoreFile, Writer};
 use crate::jobs::memory::receipts::ReceiptSource;
 
 pub(crate) use filter::TagFilter;
@@ -53,8 +53,9 @@ pub(crate) struct EventStore {
     shares: Arc<Mutex<Option<Shares>>>,
     /// The events that were not taken, and of which the store does not know yet.
     untold: Arc<AtomicU64>,
-    /// The only partition of the store.
+    /// The only partition of the store, and its path.
     file: i64,
+    path: PathBuf,
     writer: Writer,
     /// Reads, and moves the log into the file. Dropped after the writer, which gives it work.
     reader: ConnectionThread,
@@ -127,6 +128,7 @@ impl EventStore {
             shares: Arc::default(),
             untold: Arc::default(),
             file,
+            path: partitions.path(file),
             writer: writer.map_err(started)?,
             reader,
         })
@@ -239,6 +241,29 @@ impl EventStore {
     /// When SQLite fails.
     pub(crate) async fn consumers(&self) -> Result<Vec<String>, StoreError> {
         self.reader.moment(self.file, tables::consumers).await
+    }
+
+    /// Copies the store, with the places of its consumers, into `folder`, which is created (0700). Returns the number of files
+    /// and their size in bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    ///
+    /// # Cancel safety
+    /// The copy is finished.
+    pub(crate) async fn copy_into(&self, folder: PathBuf) -> Result<(u64, u64), StoreError> {
+        let (file, to) = (
+            self.file,
+            folder.join(self.path.file_name().unwrap_or_default()),
+        );
+        let copy = move |connections: &mut Connections| {
+            saline_private_files::create_folder(&folder)
+                .map_err(|error| StoreError::io(&folder, error))?;
+            copy_into(connections.of(file)?, &to)?;
+            let copied = to.metadata().map_err(|error| StoreError::io(&to, error))?;
+            Ok((1, copied.len()))
+        };
+        self.reader.call(copy).await
     }
 
     /// Puts a gap in the place of events that were not taken.

@@ -7,9 +7,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bounds::Shares;
-use crate::jobs::StoreError;
-use crate::jobs::disk::rows;
-use crate::jobs::disk::schema::Contents;
+use crate::disk::StoreError;
+use crate::disk::columns;
+use crate::disk::file::Contents;
 
 /// The contents of the store of kept events.
 pub(super) const EVENTS: Contents = Contents {
@@ -82,7 +82,7 @@ pub(super) fn shares(connection: &Connection) -> Result<Shares, StoreError> {
     let mut shares = Shares::default();
     while let Some(row) = found.next()? {
         let bytes: i64 = row.get(1)?;
-        shares.add(rows::text(row, 0)?, bytes.unsigned_abs());
+        shares.add(columns::text(row, 0)?, bytes.unsigned_abs());
     }
     Ok(shares)
 }
@@ -218,7 +218,7 @@ pub(super) fn remove_older(
                 false => 1,
             };
             if !is_gap {
-                shares.remove(rows::text(row, 1)?, row.get::<_, u32>(2)?.into());
+                shares.remove(columns::text(row, 1)?, row.get::<_, u32>(2)?.into());
             }
             count += 1;
         }

@@ -408,3 +408,23 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn a_copy_is_a_store_with_the_events_and_the_places_of_consumers() {
+    let place = Place::new();
+    let store = place.open();
+    keep(&store, "m1", "first").await;
+    let seen = EventCursor {
+        event: store.last_number(),
+        ..EventCursor::default()
+    };
+    assert!(store.acknowledge("billing".to_owned(), seen).await.unwrap());
+    let folder = place.0.path().join("copy");
+    let (files, bytes) = store.copy_into(folder.clone()).await.unwrap();
+    assert!(files == 1 && bytes > 0);
+    keep(&store, "m1", "second").await;
+    let copy = open(&folder);
+    assert_eq!(copy.page(i64::MIN, 1_000).await.unwrap().events.len(), 1);
+    assert_eq!(copy.cursor("billing".to_owned()).await.unwrap(), seen);
+    assert_eq!(store.page(i64::MIN, 1_000).await.unwrap().events.len(), 2);
+}

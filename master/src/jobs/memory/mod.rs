@@ -3,6 +3,7 @@
 
 pub(super) mod batch_progress;
 pub(super) mod batch_slots;
+pub(super) mod minion_record;
 pub(super) mod open_jobs;
 pub(crate) mod receipts;
 pub(super) mod states;

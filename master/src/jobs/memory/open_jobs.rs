@@ -21,7 +21,7 @@ mod jobs_of_minion;
 mod unwritten;
 
 use super::states::{States, may_become};
-use crate::jobs::jid;
+use crate::jid;
 use crate::jobs::memory::batch_progress::BatchReport;
 
 pub(crate) use batches::Recovered;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use saline_messages::{MinionId, Part, TransferDigest, TransferId};
 use saline_protocol::transport::Instant;
 
-use crate::jobs::disk::return_parts::{MOST, StoredTransfer};
+use crate::jobs::tables::return_parts::{MOST, StoredTransfer};
 
 /// How long a transfer without a new part is kept.
 const KEPT: Duration = Duration::from_secs(3_600);

@@ -30,10 +30,10 @@ async fn backups_at_once_do_not_delete_each_other() {
     let place = Place::new();
     let (store, _jobs) = busy_store(&place).await;
     let all = tokio::join!(
-        store.back_up(),
-        store.back_up(),
-        store.back_up(),
-        store.back_up()
+        store.back_up(jobs_alone),
+        store.back_up(jobs_alone),
+        store.back_up(jobs_alone),
+        store.back_up(jobs_alone)
     );
     for backup in [all.0, all.1, all.2, all.3] {
         let backup = backup.unwrap();
@@ -50,7 +50,7 @@ async fn backups_at_once_do_not_delete_each_other() {
 async fn a_backup_is_a_store_of_what_was_committed() {
     let place = Place::new();
     let (store, jobs) = busy_store(&place).await;
-    let backup = store.back_up().await.unwrap();
+    let backup = store.back_up(jobs_alone).await.unwrap();
     assert_eq!(backup.files, 2, "a partition, and the minions");
     let verdict = answer(&store, "b", &jobs[0].jid, &Value::Null).await;
     assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
@@ -70,7 +70,7 @@ async fn a_backup_is_a_store_of_what_was_committed() {
     // A copy that was not finished is gone after the next one.
     let unfinished = place.settings.folder.with_file_name("backups/1.unfinished");
     std::fs::create_dir(&unfinished).unwrap();
-    store.back_up().await.unwrap();
+    store.back_up(jobs_alone).await.unwrap();
     assert!(!unfinished.exists());
 }
 
@@ -94,7 +94,7 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
     while store.now() <= over.expires {
         tokio::task::yield_now().await;
     }
-    let backup = store.back_up().await.unwrap();
+    let backup = store.back_up(jobs_alone).await.unwrap();
     assert_eq!(states(&store, &job.jid).await[1].1, MinionJobState::Queued);
     drop(store);
     std::fs::rename(
@@ -139,7 +139,7 @@ async fn a_check_counts_what_is_there_and_names_what_is_damaged() {
 
     let file = &place.files()[0];
     let elsewhere = rusqlite::Connection::open(file).unwrap();
-    let job = crate::jobs::jid::to_micros(&jobs[0].jid).unwrap();
+    let job = crate::jid::to_micros(&jobs[0].jid).unwrap();
     let damage = "UPDATE jobs SET states = x'05' WHERE jid = ?1";
     elsewhere.execute(damage, [job]).unwrap();
     elsewhere

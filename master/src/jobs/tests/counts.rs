@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::jobs::disk::writer::StoreFile as At;
+use crate::disk::writer::StoreFile as At;
 use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Notes every statement that the connection runs.
-pub(in crate::jobs) fn trace(connection: &mut Connection) {
+pub(crate) fn trace(connection: &mut Connection) {
     let traced = connection.trace_v2(
         TraceEventCodes::SQLITE_TRACE_STMT,
         Some(|event: TraceEvent<'_>| {

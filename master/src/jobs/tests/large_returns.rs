@@ -5,7 +5,7 @@ use saline_messages::{Outgoing, RETCODE_INTERRUPTED, ReturnPart};
 use super::counts::taken;
 use super::*;
 use crate::jobs::PartOutcome;
-use crate::jobs::disk::return_parts;
+use crate::jobs::tables::return_parts;
 
 const MIB: usize = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 //! Many at once, a full disk, and neighbours of what fails.
 
 use super::*;
-use crate::jobs::disk::writer::StoreFile as At;
+use crate::disk::writer::StoreFile as At;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::sync::Arc;

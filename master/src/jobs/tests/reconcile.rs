@@ -313,7 +313,7 @@ async fn the_expiry_ack_of_a_minion_decides_about_jobs_that_only_the_disk_holds(
     old.expires = settled + 1;
     publish(&store, &old, &[("a", Offered)]).await;
     store.expire(u64::MAX / 2);
-    assert!(!lock(&store.open).has(crate::jobs::jid::to_micros(&old.jid).unwrap()));
+    assert!(!lock(&store.open).has(crate::jid::to_micros(&old.jid).unwrap()));
     assert_eq!(of_a(&store, &old).await, Unconfirmed);
     state(&store, settled, u64::MAX, &[]).await;
     assert_eq!(of_a(&store, &old).await, Expired);
@@ -356,7 +356,7 @@ async fn a_loss_of_power_is_settled_once_and_again_by_a_master_that_did_not_hear
     reconcile(&store, &start(1, None), Known::No).await;
     let before = job(&store);
     publish(&store, &before, &[("a", Offered)]).await;
-    let backup = store.back_up().await.unwrap();
+    let backup = store.back_up(jobs_alone).await.unwrap();
     let lost = ReconcilingStart {
         power_lost: true,
         ..start(2, Some(1))

@@ -1,8 +1,8 @@
 //! What is kept, and for how long.
 
 use super::*;
-use crate::jobs::disk::writer::StoreFile as At;
-use crate::jobs::jid::{from_micros, to_micros};
+use crate::disk::writer::StoreFile as At;
+use crate::jid::{from_micros, to_micros};
 use crate::jobs::{JobSearch, Pruned, REQUESTS_KEPT};
 
 pub(super) const HOUR: u64 = 3_600_000;
@@ -23,9 +23,9 @@ pub(super) async fn since_long_ago(place: &Place) -> JobStore {
     let folder = &place.settings.folder;
     std::fs::create_dir_all(folder).unwrap();
     let first = folder.join("20200101000000000000.sqlite");
-    let access = crate::jobs::disk::schema::Access::Create;
+    let access = crate::disk::file::Access::Create;
     drop(
-        crate::jobs::disk::schema::open(&first, access, 1 << 20, &crate::jobs::disk::schema::JOBS)
+        crate::disk::file::open(&first, access, 1 << 20, &crate::jobs::tables::schema::JOBS)
             .unwrap(),
     );
     place.open()

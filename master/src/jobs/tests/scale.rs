@@ -128,7 +128,7 @@ async fn what_minions_report_again_is_gathered_and_the_rest_is_written_when_it_i
     );
     answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
     store.flush_due().await.unwrap();
-    let number = crate::jobs::jid::to_micros(&job.jid).unwrap();
+    let number = crate::jid::to_micros(&job.jid).unwrap();
     let is_here = lock(&store.open).has(number);
     assert!(!is_here, "a job that is over leaves at once");
 }

@@ -99,7 +99,7 @@ async fn every_filter_leaves_out_what_it_does_not_match() {
         Vec::<Jid>::new()
     );
 
-    let time = |jid: &Jid| crate::jobs::jid::to_micros(jid).unwrap();
+    let time = |jid: &Jid| crate::jid::to_micros(jid).unwrap();
     let between = |from: &Jid, until: &Jid| JobSearch {
         from: time(from),
         until: time(until),
@@ -171,7 +171,7 @@ async fn a_search_goes_through_all_files() {
             even.insert(0, job.jid.clone());
         }
         if number == 10 || number == 120 {
-            ends.push(crate::jobs::jid::to_micros(&job.jid).unwrap());
+            ends.push(crate::jid::to_micros(&job.jid).unwrap());
         }
     }
     assert!(place.files().len() > 2);

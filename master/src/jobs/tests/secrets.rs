@@ -105,14 +105,14 @@ async fn a_copy_has_no_values() {
         let read = "SELECT sealed FROM job_secrets";
         connection.query_row(read, [], |row| row.get(0)).unwrap()
     };
-    let backup = store.back_up().await.unwrap();
+    let backup = store.back_up(jobs_alone).await.unwrap();
     let mut partitions = 0;
     for file in std::fs::read_dir(&backup.folder).unwrap() {
         let path = file.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
         let mut found = bytes.windows(16);
         assert!(!found.any(|part| part == &sealed[..16]), "sealed as well");
-        if path.file_name().unwrap() != super::super::minion_records::FILE {
+        if path.file_name().unwrap() != super::super::tables::minions::FILE {
             partitions += 1;
             assert_eq!(stored_in(&path), 0);
         }

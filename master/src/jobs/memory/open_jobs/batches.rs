@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs, States};
-use crate::jobs::jid;
+use crate::jid;
 use crate::jobs::memory::batch_progress::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 

@@ -6,7 +6,7 @@ use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
 use super::jobs_of_minion::note_open;
 use super::{ACK_AWAITED, Expiries, OpenJob, OpenJobs, is_to_be_offered};
-use crate::jobs::jid;
+use crate::jid;
 use crate::jobs::memory::batch_progress::BatchStop;
 
 /// How long a withdrawal is remembered for jobs that are being published, in milliseconds.

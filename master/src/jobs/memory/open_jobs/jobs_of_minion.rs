@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs};
-use crate::jobs::jid;
+use crate::jid;
 
 /// The jobs in which a minion's state is not final.
 #[derive(Debug, Default)]

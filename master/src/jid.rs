@@ -52,7 +52,7 @@ const REMEMBERED: usize = 64;
 
 /// Creates jids, each above the one before.
 #[derive(Debug, Default)]
-pub(super) struct JidSource {
+pub(crate) struct JidSource {
     last: Option<i64>,
     /// The last jids that somebody chose, with their requests.
     reserved: VecDeque<(RequestId, Jid)>,
@@ -60,24 +60,24 @@ pub(super) struct JidSource {
 
 impl JidSource {
     /// Continues after the jid that writes this number of microseconds, if it is the highest so far.
-    pub(super) fn rise_above(&mut self, micros: i64) {
+    pub(crate) fn rise_above(&mut self, micros: i64) {
         self.last = self.last.max(Some(micros));
     }
 
     /// Returns the highest jid so far as a number, or 0.
-    pub(super) fn last(&self) -> i64 {
+    pub(crate) fn last(&self) -> i64 {
         self.last.unwrap_or(0)
     }
 
     /// Returns the next jid. At the end of the year 9999 it stays the same, and the store refuses to
     /// publish under the same jid twice.
-    pub(super) fn next(&mut self, now: i64) -> Jid {
+    pub(crate) fn next(&mut self, now: i64) -> Jid {
         from_micros(self.next_number(now))
     }
 
     /// Reserves a jid that somebody chose for this request, as if it had been the next one. The request may be
     /// repeated.
-    pub(super) fn reserve(
+    pub(crate) fn reserve(
         &mut self,
         chosen: Jid,
         request: RequestId,
@@ -111,7 +111,7 @@ impl JidSource {
     }
 
     /// Returns the next jid as a number: `max(last + 1, now)`. `now` is the master's time in microseconds.
-    pub(super) fn next_number(&mut self, now: i64) -> i64 {
+    pub(crate) fn next_number(&mut self, now: i64) -> i64 {
         let next = self
             .last
             .map_or(now, |last| now.max(last.saturating_add(1)))
@@ -122,7 +122,7 @@ impl JidSource {
 }
 
 /// Writes a count between 0 and [`LAST`]; one outside of these as the nearest of them.
-pub(super) fn from_micros(micros: i64) -> Jid {
+pub(crate) fn from_micros(micros: i64) -> Jid {
     let micros = micros.clamp(0, LAST);
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -140,7 +140,7 @@ pub(super) fn from_micros(micros: i64) -> Jid {
 }
 
 /// Parses a jid; none when its digits are no valid time.
-pub(super) fn to_micros(jid: &Jid) -> Option<i64> {
+pub(crate) fn to_micros(jid: &Jid) -> Option<i64> {
     let digits = |from: usize, to: usize| jid.as_str()[from..to].parse::<u32>().ok();
     let small = |from, to| digits(from, to).and_then(|n| u8::try_from(n).ok());
     let year = i32::try_from(digits(0, 4)?).ok()?;

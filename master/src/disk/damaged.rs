@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use rusqlite::ErrorCode;
 
+use super::StoreError;
 use super::set_aside::rename_with_log;
-use crate::jobs::StoreError;
 
 /// The end of the name of a file that was set aside.
 const ENDING: &str = "damaged";

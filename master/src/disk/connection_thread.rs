@@ -6,9 +6,9 @@ use std::io;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::StoreError;
 use super::partitions::Connections;
 use super::thread::{TaskQueue, Thread};
-use crate::jobs::StoreError;
 
 /// One task of the thread, which gets its connections.
 pub(crate) type ConnectionTask = Box<dyn FnOnce(&mut Connections) + Send>;

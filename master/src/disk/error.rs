@@ -126,7 +126,7 @@ impl StoreError {
         }
     }
 
-    pub(super) fn open(path: &Path, source: rusqlite::Error) -> Self {
+    pub(crate) fn open(path: &Path, source: rusqlite::Error) -> Self {
         Self::Open {
             path: path.to_owned(),
             source: Arc::new(source),

@@ -5,8 +5,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use saline_messages::{MasterTime, MinionId, MinionJobState};
 
-use super::rows;
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
+use crate::disk::columns;
 use crate::jobs::memory::states::{self, States};
 
 /// Some of the states of a job's minions as the disk has them.
@@ -39,12 +39,12 @@ pub(crate) fn read(
     let Some(row) = found.next()? else {
         return Ok(None);
     };
-    let (mut states, more) = states::decode_page(rows::blob(row, 0)?, after, most)?;
+    let (mut states, more) = states::decode_page(columns::blob(row, 0)?, after, most)?;
     apply(connection, job, &mut states)?;
     Ok(Some(WrittenStates {
         states,
         more,
-        expires: rows::time(row, 1)?,
+        expires: columns::time(row, 1)?,
     }))
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn find(
     let Some(row) = found.next()? else {
         return Ok(None);
     };
-    let published = states::find(rows::blob(row, 0)?, minion)?;
-    let expires = rows::time(row, 1)?;
+    let published = states::find(columns::blob(row, 0)?, minion)?;
+    let expires = columns::time(row, 1)?;
     if published.is_none() {
         return Ok(Some((None, expires)));
     }
@@ -157,7 +157,7 @@ fn merge(
 ) -> Result<(), StoreError> {
     let mut states = states.iter_mut().peekable();
     while let Some(row) = rows.next()? {
-        let found = rows::text(row, 0)?;
+        let found = columns::text(row, 0)?;
         while states
             .next_if(|(minion, _)| minion.as_str() < found)
             .is_some()

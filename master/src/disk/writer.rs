@@ -16,11 +16,11 @@ use saline_daemon::DurationHistogram;
 use saline_protocol::transport::Clock;
 use tokio::sync::oneshot;
 
+use super::StoreError;
 use super::connection_thread::ConnectionTask;
+use super::file;
 use super::partitions::Connections;
-use super::schema;
 use super::thread::{QueuePermit, TaskQueue, Thread};
-use crate::jobs::StoreError;
 
 /// The largest number of commands in one transaction.
 const BATCH: usize = 1_000;
@@ -358,8 +358,8 @@ impl Writing {
         if outcome.is_err() {
             self.counted.failed.fetch_add(1, Ordering::Relaxed);
         }
-        if bytes >= schema::LARGE {
-            schema::shrink_cache(connection);
+        if bytes >= file::LARGE {
+            file::shrink_cache(connection);
         }
         if outcome.is_err() && !connection.is_autocommit() {
             // If the rollback fails, SQLite rolls back when the file is opened next.
@@ -398,7 +398,7 @@ impl Writing {
             // Without waiting for a reader, such as a backup: the log may grow until it has ended.
             self.set_busy_timeout(start, Duration::ZERO);
             checkpoint(&mut self.connections, start, "TRUNCATE");
-            self.set_busy_timeout(start, schema::BUSY);
+            self.set_busy_timeout(start, file::BUSY);
         } else if pages >= CHECKPOINT_PAGES && !self.is_checkpointing.swap(true, Ordering::AcqRel) {
             let done = Arc::clone(&self.is_checkpointing);
             let taken = (self.upkeep)(Box::new(move |connections| {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use rusqlite::{Connection, params};
 use saline_messages::{MinionId, TransferDigest, TransferId};
 
-use super::rows;
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
+use crate::disk::columns;
 
 /// The parts of a payload have consecutive numbers, of which the first is a multiple of this.
 pub(crate) const MOST: i64 = 65_536;
@@ -116,7 +116,7 @@ fn for_each(
     )?;
     let mut found = statement.query([numbers.start, numbers.end])?;
     while let Some(row) = found.next()? {
-        take(rows::blob(row, 0)?);
+        take(columns::blob(row, 0)?);
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ pub(crate) fn settle(connection: &Connection) -> Result<Vec<StoredTransfer>, Sto
     while let Some(row) = found.next()? {
         let unsigned = |column| row.get(column).map(|number: i64| number.unsigned_abs());
         transfers.push(StoredTransfer {
-            minion: rows::minion(row, 2)?,
+            minion: columns::minion(row, 2)?,
             job: row.get(1)?,
             id: TransferId(row.get(3)?),
             total: unsigned(4)?,

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::jobs::StoreError;
+use super::StoreError;
 
 /// The largest number of queue that wait for a thread; further callers wait for a place.
 const QUEUE: usize = 4_096;

@@ -15,8 +15,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use saline_messages::Jid;
 
-use super::schema::{self, Access, Contents};
-use crate::jobs::{StoreError, jid};
+use super::StoreError;
+use super::file::{self, Access, Contents};
+use crate::jid;
 
 /// The largest number of partitions that a thread has open.
 const MAX_OPEN: usize = 4;
@@ -110,7 +111,7 @@ impl Partitions {
     pub(crate) fn begin_reduction(&self, start: i64) -> Result<Connection, StoreError> {
         self.delete_unfinished(start)?;
         let path = self.unfinished(start);
-        schema::open(&path, Access::Create, self.cache, &self.contents)
+        file::open(&path, Access::Create, self.cache, &self.contents)
     }
 
     /// Has the file that is finished and closed take the place of a partition. From now on every thread opens it; the file
@@ -174,7 +175,7 @@ impl Partitions {
     /// Creates the partition that begins at `start`.
     pub(crate) fn create(&self, start: i64) -> Result<Connection, StoreError> {
         let path = self.folder.join(file_name(start, 0));
-        let connection = schema::open(&path, Access::Create, self.cache, &self.contents)
+        let connection = file::open(&path, Access::Create, self.cache, &self.contents)
             .inspect_err(|_| {
                 // An error means that it was not created.
                 let _ = self.delete(start);
@@ -319,11 +320,11 @@ impl Connections {
             let path = self.partitions.folder.join(file_name(start, reductions));
             let partitions = &self.partitions;
             let connection =
-                schema::open(&path, self.access, partitions.cache, &partitions.contents)?;
+                file::open(&path, self.access, partitions.cache, &partitions.contents)?;
             self.keep(start, reductions, connection)?;
         }
         if let Some(left) = self.open.len().checked_sub(MAX_OPEN + 1) {
-            schema::shrink_cache(&self.open[left].connection);
+            file::shrink_cache(&self.open[left].connection);
         }
         match self.open.last() {
             Some(open) => Ok(&open.connection),

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 use saline_data::{Packed, Value};
 
-use super::partitions::Connections;
 use super::return_parts;
-use crate::jobs::StoreError;
+use crate::disk::StoreError;
+use crate::disk::partitions::Connections;
 
 /// The text that replaces a payload that is not kept.
 const REMOVED: &str =

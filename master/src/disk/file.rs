@@ -1,4 +1,4 @@
-//! The files of the store: their settings and their tables.
+//! Opens a file of a store, with the settings that every file has, and gives it its tables.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::jobs::StoreError;
+use super::StoreError;
 
 /// How long one connection waits for the lock of another. Only a copy or an operator's shell can
 /// hold it: the writer is alone, and in WAL mode readers block no one.
@@ -45,120 +45,6 @@ pub(crate) struct Contents {
     pub(crate) tables: &'static str,
 }
 
-/// The contents of the job store.
-pub(crate) const JOBS: Contents = Contents {
-    name: "the job store",
-    tables: PARTITION,
-};
-
-/// The tables of a partition.
-///
-/// A jid is stored as the microseconds that it writes out, so it is the row's number. A return's number
-/// of receipt is its row's number: rows are only ever appended, and no return has an index of its
-/// own beside `returns_of`. The states of a job's minions at its publication are one value; `state_changes` has those that
-/// have changed since, unless a return tells, and `running_minions` finds the minions that run a job. `batch` is how a
-/// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
-/// stored in their order. `parts` is the number of the first part of a payload that
-/// came in parts; until all are here, a row of `transfers` has that number. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
-/// jobs under way alone, sealed under a key that is elsewhere. In `runs`, `success` and
-/// `payload` are NULL until the run has ended.
-const PARTITION: &str = "
-    CREATE TABLE jobs (
-        jid        INTEGER NOT NULL PRIMARY KEY,
-        created    INTEGER NOT NULL,
-        expires    INTEGER NOT NULL,
-        request_id BLOB    NOT NULL,
-        signature  BLOB    NOT NULL,
-        fun        TEXT    NOT NULL,
-        user       TEXT    NOT NULL,
-        operator   TEXT    NOT NULL,
-        tgt_type   TEXT    NOT NULL,
-        tgt        TEXT    NOT NULL,
-        arg        BLOB    NOT NULL,
-        unknown    BLOB    NOT NULL,
-        claims     BLOB    NOT NULL,
-        cancelled  INTEGER NOT NULL,
-        states     BLOB    NOT NULL,
-        batch      BLOB,
-        receipt    INTEGER NOT NULL
-    );
-    CREATE INDEX jobs_receipt ON jobs (receipt);
-    CREATE INDEX jobs_expires ON jobs (expires);
-    CREATE TABLE state_changes (
-        jid    INTEGER NOT NULL,
-        minion TEXT    NOT NULL,
-        state  INTEGER NOT NULL,
-        PRIMARY KEY (jid, minion)
-    ) WITHOUT ROWID;
-    CREATE INDEX running_minions ON state_changes (jid) WHERE state = 3;
-    CREATE TABLE returns (
-        receipt INTEGER NOT NULL PRIMARY KEY,
-        jid     INTEGER NOT NULL,
-        minion  TEXT    NOT NULL,
-        retcode INTEGER NOT NULL,
-        success INTEGER NOT NULL,
-        payload BLOB    NOT NULL,
-        parts   INTEGER
-    );
-    CREATE UNIQUE INDEX returns_of ON returns (jid, minion);
-    CREATE INDEX returns_parts ON returns (parts) WHERE parts IS NOT NULL;
-    CREATE TABLE return_parts (
-        number INTEGER NOT NULL PRIMARY KEY,
-        bytes  BLOB    NOT NULL
-    );
-    CREATE TABLE transfers (
-        first  INTEGER NOT NULL PRIMARY KEY,
-        jid    INTEGER NOT NULL,
-        minion TEXT    NOT NULL,
-        id     BLOB    NOT NULL,
-        total  INTEGER NOT NULL
-    );
-    CREATE UNIQUE INDEX transfers_of ON transfers (jid, minion);
-    CREATE TABLE request_log (
-        request_id BLOB    NOT NULL PRIMARY KEY,
-        reply      BLOB    NOT NULL,
-        created    INTEGER NOT NULL
-    );
-    CREATE TABLE metadata (
-        jid      INTEGER NOT NULL PRIMARY KEY,
-        metadata BLOB    NOT NULL
-    );
-    CREATE TABLE job_secrets (
-        jid    INTEGER NOT NULL PRIMARY KEY,
-        sealed BLOB    NOT NULL
-    );
-    CREATE TABLE runs (
-        jid      INTEGER NOT NULL PRIMARY KEY,
-        fun      TEXT    NOT NULL,
-        arg      BLOB    NOT NULL,
-        user     TEXT    NOT NULL,
-        operator TEXT    NOT NULL,
-        success  INTEGER,
-        payload  BLOB
-    );
-";
-
-/// The tables of the file of minions. `key` is the key to which the minion's offers are made. `expired_until` is the last
-/// expiry that starts of the master have found passed: what was told of such jobs stays true if its clock is set back.
-const MINIONS: &str = "
-    CREATE TABLE minions (
-        id             TEXT    NOT NULL PRIMARY KEY,
-        start          BLOB    NOT NULL,
-        duplicate_seen INTEGER NOT NULL,
-        expiry_acked_until   INTEGER NOT NULL,
-        gaps           BLOB    NOT NULL,
-        heartbeats_noted    INTEGER NOT NULL,
-        key            BLOB,
-        vouched        INTEGER NOT NULL
-    );
-    CREATE TABLE master_starts (
-        expired_until INTEGER NOT NULL
-    );
-";
-
-/// The cache of the connection to the file of minions, in bytes.
-const MINIONS_CACHE: usize = 512 * 1024;
-
 /// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -189,14 +75,16 @@ pub(crate) fn open(
     Ok(connection)
 }
 
-/// Opens the file of minions, which is created (0600) as needed.
-pub(crate) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
+/// Opens a file that is the only one of its kind, and whose log no other thread empties. It is created (0600) as needed.
+pub(crate) fn open_alone(
+    path: &Path,
+    cache: usize,
+    tables: &str,
+) -> Result<Connection, StoreError> {
     create_file(path).map_err(|error| StoreError::io(path, error))?;
     let mut connection = connect(path)?;
-    let (access, cache) = (Access::Write, MINIONS_CACHE);
-    let settled = settle(&mut connection, path, access, cache, MINIONS);
+    let settled = settle(&mut connection, path, Access::Write, cache, tables);
     settled.map_err(|error| named(path, error))?;
-    // No other thread empties this log.
     connection
         .pragma_update_and_check(None, "wal_autocheckpoint", 1_000, |_| Ok(()))
         .map_err(|error| StoreError::open(path, error))?;
@@ -326,6 +214,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::jobs::tables::schema::JOBS;
 
     const CACHE: usize = 1 << 20;
 
