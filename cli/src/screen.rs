@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use saline_data::printable::{escape_line, escape_lines};
+use saline_messages::OrderWarning;
 use saline_protocol::transport::Context;
 
 /// The standard streams of a command. Every write is flushed at once, so that it can be read while
@@ -104,6 +105,13 @@ impl Screen<'_> {
             let _ = screen.err.write_all(format!("{text}\n").as_bytes());
             let _ = screen.err.flush();
         });
+    }
+
+    /// Prints what the operator is warned of about an order that was carried out.
+    pub(crate) fn warn(&mut self, warnings: &[OrderWarning]) {
+        for warning in warnings {
+            self.note(format!("WARNING: {}", escape_line(&warning.to_string())));
+        }
     }
 
     /// Prints prose: on the standard output, or, with `beside` or when a file took its place, on the

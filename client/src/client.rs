@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_messages::{
-    Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, Published,
-    RequestId, ReturnsPage, StatesPage, TargetMatches,
+    Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, OrderWarning,
+    Published, RequestId, ReturnsPage, StatesPage, TargetMatches,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
@@ -175,16 +175,17 @@ impl Client {
         }
     }
 
-    /// Has the master make a new group key, and send it to all minions that are present.
+    /// Has the master make a new group key, and send it to all minions that are present. Returns what the operator is warned
+    /// of.
     ///
     /// # Errors
     /// As for every request.
     ///
     /// # Cancel safety
     /// The key may be made all the same.
-    pub async fn rotate_group_key(&self) -> Result<(), ClientError> {
+    pub async fn rotate_group_key(&self) -> Result<Vec<OrderWarning>, ClientError> {
         match self.ask(&OperatorRequest::RotateGroupKey).await? {
-            OperatorReply::Rotated => Ok(()),
+            OperatorReply::Rotated(warnings) => Ok(warnings),
             _ => Err(ClientError::WrongAnswer("RotateGroupKey")),
         }
     }

@@ -356,6 +356,13 @@ impl Master for OperatorSession {
             // A connection that was lost was there until now; one that gives no answer was not.
             let mut noticed = None;
             let wait = match self.attempt(request, deadline).await {
+                // The master is there, and has carried nothing out.
+                Ok(OperatorReply::Busy { after_ms }) => {
+                    self.absence.end();
+                    give_up = None;
+                    clock.pause(Duration::from_millis(after_ms.into())).await;
+                    continue;
+                }
                 Ok(reply) => {
                     self.absence.end();
                     return Ok(reply);

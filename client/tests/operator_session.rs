@@ -54,6 +54,16 @@ async fn a_request_whose_answer_is_lost_is_asked_again_as_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_master_that_is_asked_for_too_much_is_asked_again_after_the_time_it_names() {
+    let begun = Clock.now();
+    // Longer than a master that is away is waited for.
+    let busy = Act::Answer(OperatorReply::busy(Duration::from_secs(100)));
+    let acts = vec![busy.clone(), busy, Act::Answer(published())];
+    assert_eq!(publish_over(acts).await, 1);
+    assert!(begun.elapsed() >= Duration::from_secs(200));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_that_is_refused_or_ended_is_made_anew() {
     for act in [
         Act::Forget,

@@ -1,9 +1,9 @@
 //! Decides about orders, and has a line of each decision in the audit file before the order is carried out.
 
-use saline_messages::MinionId;
+use saline_messages::{MinionId, OrderWarning};
 
 pub(crate) use crate::audit::Details;
-use crate::audit::{Audit, Outcome, Pending, Record};
+use crate::audit::{Audit, AuditError, Outcome, Pending, Record};
 use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Refusal};
 
 /// Decides about orders.
@@ -19,27 +19,34 @@ pub(crate) struct Decisions {
 pub(crate) struct AllowedOrder {
     /// The line, if it is not synced yet.
     line: Option<Pending>,
-    is_missing: bool,
+    /// Why the file has no line of it; none if it has. Only orders of local root go on without one.
+    missing: Option<AuditError>,
 }
 
 impl AllowedOrder {
     /// An order whose line needs no waiting for.
     const NOTED: Self = Self {
         line: None,
-        is_missing: false,
+        missing: None,
     };
 
-    /// Returns whether the audit file has a line of it. Only orders of local root go on without one.
-    pub(crate) fn has_line(&self) -> bool {
-        !self.is_missing
+    /// Returns what the operator is warned of.
+    pub(crate) fn warnings(&self) -> Vec<OrderWarning> {
+        let missing = self.missing.iter();
+        missing
+            .map(|AuditError(why)| OrderWarning::NotAudited(why.clone()))
+            .collect()
     }
 
-    /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it.
-    pub(crate) async fn synced(self) {
+    /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it. Returns
+    /// what the operator is warned of.
+    pub(crate) async fn synced(self) -> Vec<OrderWarning> {
+        let warnings = self.warnings();
         if let Some(pending) = self.line {
             // The thread of the audit file has logged why.
             let _ = pending.synced().await;
         }
+        warnings
     }
 }
 
@@ -79,13 +86,13 @@ impl Decisions {
         };
         if principal.is_local_root() {
             // The thread of the audit file logs why.
-            let is_missing = pending.written().await.is_err();
-            if is_missing {
+            let missing = pending.written().await.err();
+            if missing.is_some() {
                 tracing::error!("{principal}: {action} {function} has no line in the audit file");
             }
             return Ok(AllowedOrder {
                 line: Some(pending),
-                is_missing,
+                missing,
             });
         }
         match pending.synced().await {

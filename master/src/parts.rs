@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
 use crate::batch_scheduler::BatchScheduler;
-use crate::bounds::{Accounts, TokenBuckets, report_limiter};
+use crate::bounds::{Accounts, OperatorBudgets, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
@@ -296,6 +296,7 @@ impl MasterParts {
     /// Returns the part that carries out the requests of operators.
     pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
         OperatorVerbs {
+            budgets: OperatorBudgets::new(self.context.clock),
             authorizer: self.authorizer(),
             decisions: self.decisions.clone(),
             publish: self.publish_verb(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MinionId, RequestId};
+use super::{MinionId, OrderWarning, RequestId};
 
 /// The state of a key, which is the folder that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -109,4 +109,6 @@ pub struct KeyReply {
     /// The minions whose accepted keys have all gone at once, as when their folder is not mounted; for `List`. An
     /// operator deletes them as an accepted [`NO_KEY`](KeyEntry::NO_KEY).
     pub missing: Vec<MinionId>,
+    /// What the operator is warned of.
+    pub warnings: Vec<OrderWarning>,
 }

@@ -1,7 +1,10 @@
 //! The requests of operators, and the replies to them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+use super::envelope::after_ms;
 use super::{
     Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
     PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredReturn,
@@ -134,12 +137,26 @@ pub enum OperatorReply {
     Runner(RunnerReply),
     /// The reply to `LastSeen`: for each minion in their order its accepted key, then others.
     LastSeen(Vec<LastSeen>),
-    /// The reply to `RotateGroupKey`.
-    Rotated,
+    /// The reply to `RotateGroupKey`, with what the operator is warned of.
+    Rotated(Vec<OrderWarning>),
     /// The request cannot be carried out as it is, for this reason.
     Invalid(String),
     /// No rule allows the request, or it cannot be noted in the audit file; in one line.
     NotAllowed(String),
+    /// The operator has asked for too much: ask again after this time.
+    Busy {
+        /// The delay in milliseconds.
+        after_ms: u32,
+    },
+}
+
+impl OperatorReply {
+    /// Returns the answer to an operator that asks for too much and has to wait for so long.
+    pub fn busy(delay: Duration) -> Self {
+        Self::Busy {
+            after_ms: after_ms(delay),
+        }
+    }
 }
 
 /// The largest number of minions in one `LastSeen`.
@@ -193,12 +210,18 @@ pub struct Published {
 }
 
 /// What an operator is warned of about an order that is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum OrderWarning {
     /// The job has secrets, and what minions say of themselves may have decided who gets them.
+    #[error(
+        "the minions that got the secret were chosen by what they say of themselves, such as grains and addresses; choose them \
+         by ids, or by roles that you assign"
+    )]
     SecretsByClaims,
-    /// The order has no line in the audit file, which cannot be written. Orders of local root alone go on without one.
-    NotAudited,
+    /// The order has no line in the audit file, which cannot be written, for this reason. Orders of local root alone go on
+    /// without one.
+    #[error("this order has no line in the audit file, which cannot be written: {0}")]
+    NotAudited(String),
 }
 
 /// A page of the returns of a job.

@@ -34,6 +34,10 @@ fn jid() -> Jid {
     Jid::parse("20261121091409931549").unwrap()
 }
 
+fn not_audited() -> OrderWarning {
+    OrderWarning::NotAudited("why".to_owned())
+}
+
 fn id() -> MinionId {
     MinionId::parse("m1").unwrap()
 }
@@ -442,7 +446,12 @@ fn operator(lines: &mut String) {
         heard_ms: Some(300),
     };
     reply(lines, "LastSeen", OperatorReply::LastSeen(vec![holder]));
-    reply(lines, "Rotated", OperatorReply::Rotated);
+    reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });
+    reply(
+        lines,
+        "Rotated",
+        OperatorReply::Rotated(vec![not_audited()]),
+    );
     reply(lines, "Invalid", OperatorReply::Invalid("x".into()));
     reply(lines, "NotAllowed", OperatorReply::NotAllowed("x".into()));
     let published = Published {
@@ -452,7 +461,7 @@ fn operator(lines: &mut String) {
         unknown: vec!["x".into()],
         without_grains: vec![id()],
         batch: Some(batch()),
-        warnings: vec![OrderWarning::SecretsByClaims, OrderWarning::NotAudited],
+        warnings: vec![OrderWarning::SecretsByClaims, not_audited()],
     };
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {
@@ -489,6 +498,7 @@ fn operator(lines: &mut String) {
         next_master: Some([3; 32]),
         duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
         missing: vec![id()],
+        warnings: vec![not_audited()],
     };
     reply(lines, "Keys", OperatorReply::Keys(keys));
     let matches = TargetMatches {

@@ -63,6 +63,15 @@ fn without_room_for_a_line_root_goes_on_and_is_warned() {
         "{}",
         said.stderr
     );
+    for (program, words) in [
+        ("saline-key", &["-r", "m1", "-y", "--include-all"][..]),
+        ("saline-run", &["manage.up"]),
+        ("saline-key", &["--rotate-group-key"]),
+    ] {
+        let said = fleet.run(program, words).expect(0).stderr;
+        let warnings = said.matches("this order has no line").count();
+        assert_eq!(warnings, 1, "{program}: {said}");
+    }
     let log = &fleet.master().log;
     log.wait_for("orders of operators and of local users are refused", 1);
 }

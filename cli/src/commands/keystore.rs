@@ -45,20 +45,24 @@ impl<'a> KeyStore<'a> {
         screen: &mut Screen<'_>,
         request: KeyRequest,
     ) -> Result<KeyReply, String> {
-        match self {
+        let reply = match self {
             Self::Live(client) => until_answered(screen, client, client.keys(request))
                 .await
-                .map_err(|error| error.to_string()),
-            Self::Offline { config, act } => act(config, request),
-        }
+                .map_err(|error| error.to_string())?,
+            Self::Offline { config, act } => act(config, request)?,
+        };
+        screen.warn(&reply.warnings);
+        Ok(reply)
     }
 
     /// Has the master make a new group key.
     pub(crate) async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> Result<(), String> {
         match self {
-            Self::Live(client) => until_answered(screen, client, client.rotate_group_key())
-                .await
-                .map_err(|error| error.to_string()),
+            Self::Live(client) => {
+                let rotated = until_answered(screen, client, client.rotate_group_key()).await;
+                screen.warn(&rotated.map_err(|error| error.to_string())?);
+                Ok(())
+            }
             Self::Offline { .. } => {
                 Err("no master runs: it makes a new group key at each start by itself".to_owned())
             }

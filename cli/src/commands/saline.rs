@@ -8,7 +8,7 @@ use saline_client::{Client, JobSpec, SecretArguments};
 use saline_data::Value;
 use saline_data::printable::escape_line;
 use saline_functions::take_secrets;
-use saline_messages::{Arguments, Jid, OrderWarning, compound};
+use saline_messages::{Arguments, Jid, compound};
 use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
@@ -24,14 +24,6 @@ use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
 use crate::{ParametersOf, batch_report, exit, settings, user_name};
-
-/// The warning about an order that has no line in the audit file.
-const NOT_AUDITED: &str = "WARNING: this order has no line in the audit file, which cannot be written: the master's log \
-     says why";
-
-/// The warning about secrets that went to minions by what these say of themselves.
-const SECRETS_BY_CLAIMS: &str = "WARNING: the minions that got the secret were chosen by what they say of themselves, such as grains \
-     and addresses; choose them by ids, or by roles that you assign";
 
 /// Carries out the command line of `saline`. Returns the exit code.
 ///
@@ -191,12 +183,7 @@ async fn publish(
     let format = arguments.output.format();
     GrainsUnknown::after(arguments.targeting.include_unknown)
         .warn(screen, &run.published().without_grains);
-    for warning in &run.published().warnings {
-        screen.note(match warning {
-            OrderWarning::SecretsByClaims => SECRETS_BY_CLAIMS,
-            OrderWarning::NotAudited => NOT_AUDITED,
-        });
-    }
+    screen.warn(&run.published().warnings);
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {
             screen.note(hint);

@@ -108,21 +108,43 @@ impl<K: Clone + Eq + Hash> TokenBuckets<K> {
     /// # Errors
     /// When there is none: the delay after which there is one.
     pub(crate) fn take(&self, key: &K) -> Result<(), Duration> {
+        self.with_bucket(key, TokenBucket::take_one)
+    }
+
+    /// Takes so many tokens from the bucket of `key`, also more than there are: it is in debt then.
+    ///
+    /// # Errors
+    /// When the bucket is empty or in debt: the delay after which there is a token.
+    pub(crate) fn draw(&self, key: &K, tokens: f64) -> Result<(), Duration> {
+        self.with_bucket(key, |bucket, rate, now| match bucket.debt(rate, now) {
+            Duration::ZERO => {
+                bucket.take(tokens);
+                Ok(())
+            }
+            delay => Err(delay),
+        })
+    }
+
+    fn with_bucket<T>(
+        &self,
+        key: &K,
+        take: impl FnOnce(&mut TokenBucket, Rate, Instant) -> T,
+    ) -> T {
         let (rate, now) = (self.rate, self.clock.now());
         let mut buckets = self.lock();
         let Buckets { by_key, shared } = &mut *buckets;
         if let Some(bucket) = by_key.get_mut(key) {
-            return bucket.take_one(rate, now);
+            return take(bucket, rate, now);
         }
         if by_key.len() >= self.keys_most {
             // Those that are full again are as good as none.
             by_key.retain(|_, bucket| bucket.refill(rate, now) < rate.burst);
         }
         if by_key.len() >= self.keys_most {
-            return shared.take_one(rate, now);
+            return take(shared, rate, now);
         }
         let mut bucket = TokenBucket::full(rate, now);
-        let taken = bucket.take_one(rate, now);
+        let taken = take(&mut bucket, rate, now);
         by_key.insert(key.clone(), bucket);
         taken
     }

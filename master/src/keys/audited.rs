@@ -4,7 +4,7 @@ use saline_config::MasterConfig;
 use saline_messages::{KeyAction, KeyRequest, MinionId};
 use saline_protocol::transport::Clock;
 
-use crate::audit::{AuditFile, Details, Outcome, Record};
+use crate::audit::{AuditFile, Details, Outcome, Record, explain};
 use crate::authorize::{Action, Principal};
 
 /// Returns the minions whose keys a request changes.
@@ -37,10 +37,13 @@ pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Det
 }
 
 /// Notes a request that is carried out without a master, if it changes something. Blocks on the disk.
-/// That it cannot be noted is logged, since whoever may write the keys is root to the master.
-pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
+/// The request is carried out also when it cannot be noted, since whoever may write the keys is root to the master.
+///
+/// # Errors
+/// Why the audit file cannot be written.
+pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) -> Result<(), String> {
     if *request == KeyRequest::List {
-        return;
+        return Ok(());
     }
     let principal = match saline_private_files::is_root() {
         true => Principal::LocalRoot,
@@ -67,10 +70,5 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
     let noted = file
         .append(&line, config.audit_max_bytes)
         .and_then(|appended| appended.sync());
-    if let Err(error) = noted {
-        tracing::error!(
-            "the audit file {} cannot be written: {error}",
-            path.display()
-        );
-    }
+    noted.map_err(|error| explain(&path, &error))
 }

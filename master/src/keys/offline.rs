@@ -3,7 +3,7 @@
 use saline_channel::{Identity, KeyError};
 use saline_config::MasterConfig;
 use saline_daemon::{InstanceLock, LockError};
-use saline_messages::{KeyReply, KeyRequest};
+use saline_messages::{KeyReply, KeyRequest, OrderWarning};
 use saline_protocol::transport::Clock;
 
 use super::{KeyStore, audited};
@@ -21,7 +21,7 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
     let line = |error: KeyError| error.to_string();
     let master = Identity::load_or_create(&config.paths.pki_dir).map_err(line)?;
     let store = KeyStore::open(&config.paths.pki_dir, Clock).map_err(line)?;
-    audited::note_offline(config, request);
+    let noted = audited::note_offline(config, request);
     let applied = store.apply(request);
     match applied.error {
         Some(error) => Err(line(error)),
@@ -32,6 +32,11 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
             // Only a running master sees minions.
             duplicates: Vec::new(),
             missing: Vec::new(),
+            warnings: noted
+                .err()
+                .map(OrderWarning::NotAudited)
+                .into_iter()
+                .collect(),
         }),
     }
 }

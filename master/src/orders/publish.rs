@@ -130,12 +130,9 @@ impl PublishOrder {
         };
         let deciding = self.decide(principal, &request, &ordered, jid.as_ref());
         let allowed = deciding.await?;
-        let mut warnings = Vec::new();
+        let mut warnings = allowed.warnings();
         if ordered.by_claims && request.secrets.is_some() {
             warnings.push(OrderWarning::SecretsByClaims);
-        }
-        if !allowed.has_line() {
-            warnings.push(OrderWarning::NotAudited);
         }
         let Some(jid) = jid else {
             tracing::info!(
@@ -326,7 +323,7 @@ impl PublishOrder {
         allowed: AllowedOrder,
     ) -> Result<CarriedOut<Published>, StoreError> {
         self.note_keys(&new.minions).await;
-        let (carried_out, ()) = tokio::join!(self.jobs.publish(new), allowed.synced());
+        let (carried_out, _) = tokio::join!(self.jobs.publish(new), allowed.synced());
         carried_out
     }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use saline_data::{Packed, Value};
 use saline_functions::{BoundArguments, Failure, Function, Registry, hide_panic, take_secrets};
 use saline_messages::random::NoRandomness;
-use saline_messages::{Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode};
+use saline_messages::{
+    OrderWarning, Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode,
+};
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -83,7 +85,7 @@ impl Runners {
     }
 
     /// Begins a run for the principal, or returns the one that the same request began. The function alone gets the values of
-    /// the secrets.
+    /// the secrets; the notes of the run begin with the warnings.
     ///
     /// # Errors
     /// One line that says why there is no such run.
@@ -92,6 +94,7 @@ impl Runners {
         principal: &Principal,
         call: RunnerCall,
         secrets: Option<Secrets>,
+        warnings: Vec<OrderWarning>,
     ) -> Result<Arc<RunState>, String> {
         let operator = &*principal.owner();
         if let Some(before) = self.table.find(operator, call.request_id) {
@@ -152,6 +155,7 @@ impl Runners {
             function: function.clone(),
             arguments,
             has_secrets: !hidden.is_empty(),
+            warnings,
             time: time.min(MAX_TIME),
             parts: Arc::clone(&self.parts),
             table: Arc::clone(&self.table),
@@ -195,6 +199,7 @@ struct RunTask {
     function: Function<Run>,
     arguments: BoundArguments,
     has_secrets: bool,
+    warnings: Vec<OrderWarning>,
     time: Duration,
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
@@ -287,6 +292,9 @@ impl RunTask {
             Arc::clone(&self.table),
             Arc::clone(&self.registry),
         );
+        for warning in &self.warnings {
+            run.note(format!("WARNING: {warning}"));
+        }
         let working = async {
             if self.function.acts_once {
                 self.note_begin().await?;

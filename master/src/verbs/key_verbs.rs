@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_channel::PublicIdentity;
 use saline_messages::{
-    KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, decode, encode,
+    KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, OrderWarning, decode, encode,
 };
 use saline_protocol::transport::Clock;
 
@@ -50,9 +50,10 @@ impl KeyVerbs {
             KeyRequest::List | KeyRequest::RotateIdentity => None,
             KeyRequest::Act { request_id, .. } => Some(*request_id),
         };
-        if let Err(why) = self.decide(principal, &request).await {
-            return Ok(OperatorReply::NotAllowed(why));
-        }
+        let warnings = match self.decide(principal, &request).await {
+            Ok(warnings) => warnings,
+            Err(why) => return Ok(OperatorReply::NotAllowed(why)),
+        };
         // A repeated request is answered with the reply to the first one.
         if let Some(id) = request_id
             && let Some(earlier) = self.jobs.logged_reply(id)
@@ -81,6 +82,7 @@ impl KeyVerbs {
             next_master: applied.next_master,
             duplicates,
             missing,
+            warnings,
         });
         let Some(request_id) = request_id else {
             return Ok(reply);
@@ -97,21 +99,24 @@ impl KeyVerbs {
         }
     }
 
-    /// Decides about a request. What changes keys has a line in the audit file.
-    async fn decide(&self, principal: &Principal, request: &KeyRequest) -> Result<(), String> {
+    /// Decides about a request. What changes keys has a line in the audit file. Returns what the operator is warned of.
+    async fn decide(
+        &self,
+        principal: &Principal,
+        request: &KeyRequest,
+    ) -> Result<Vec<OrderWarning>, String> {
         let action = Action::of_keys(request);
         if *request == KeyRequest::List {
             let authorizer = &self.decisions.authorizer;
             let decided = authorizer.authorize(principal, action, About::Nothing);
-            return decided.map(drop).map_err(|refusal| refusal.line);
+            return decided.map(|_| Vec::new()).map_err(|refusal| refusal.line);
         }
         let minions = named_minions(request);
         let details = describe(request, &minions);
         let decided = self
             .decisions
             .decide(principal, action, About::Nothing, details);
-        decided.await?.synced().await;
-        Ok(())
+        Ok(decided.await?.synced().await)
     }
 
     /// Returns the addresses of those who presented the denied keys, after those of the minions with these ids.

@@ -3,6 +3,7 @@
 use saline_messages::{OperatorReply, OperatorRequest};
 
 use crate::authorize::{About, Action, Authorizer, Principal, Verb};
+use crate::bounds::OperatorBudgets;
 use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
 use crate::orders::{CancelOrder, OrderError, PublishOrder};
@@ -14,6 +15,7 @@ use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries};
 /// Carries out the requests of those who give orders.
 #[derive(Debug)]
 pub struct OperatorVerbs {
+    pub(crate) budgets: OperatorBudgets,
     pub(crate) authorizer: Authorizer,
     pub(crate) decisions: Decisions,
     pub(crate) publish: PublishOrder,
@@ -27,12 +29,16 @@ pub struct OperatorVerbs {
 }
 
 impl OperatorVerbs {
-    /// Carries out the request of a principal, as far as it may have that.
+    /// Carries out the request of a principal, as far as it may have that and its budget allows it.
     pub async fn carry_out(
         &self,
         principal: &Principal,
         request: OperatorRequest,
     ) -> OperatorReply {
+        if let Err(delay) = self.budgets.draw(principal, &request) {
+            tracing::debug!("{} is told to wait {delay:.1?}", principal.log_name());
+            return OperatorReply::busy(delay);
+        }
         self.decide_and_do(principal, request)
             .await
             .unwrap_or_else(|error| {
@@ -87,13 +93,13 @@ impl OperatorVerbs {
                 let decided = self
                     .decisions
                     .decide(principal, action, About::Nothing, details);
-                match decided.await {
+                let warnings = match decided.await {
                     Ok(decided) => decided.synced().await,
                     Err(why) => return Ok(OperatorReply::NotAllowed(why)),
-                }
+                };
                 tracing::info!("{}: rotates the group key", principal.log_name());
                 self.publisher.rotate().await;
-                Ok(OperatorReply::Rotated)
+                Ok(OperatorReply::Rotated(warnings))
             }
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,

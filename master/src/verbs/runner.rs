@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use saline_channel::record::OVERHEAD;
 use saline_messages::{
-    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerCall, RunnerReply, RunnerRequest,
+    EndedRun, OperatorReply, OrderWarning, RefusedVerb, RequestId, RunnerCall, RunnerReply,
+    RunnerRequest,
 };
 use saline_protocol::transport::Context;
 
@@ -40,7 +41,7 @@ impl RunnerVerb {
     ) -> Result<OperatorReply, StoreError> {
         let owner = principal.owner();
         let find = |request_id: RequestId| self.runners.find(&owner, request_id);
-        let mut secrets = None;
+        let (mut secrets, mut warnings) = (None, Vec::new());
         let action = match &mut request {
             RunnerRequest::Run(call) => {
                 // A request that is repeated to wait is about a run that was allowed.
@@ -50,9 +51,10 @@ impl RunnerVerb {
                         Ok(secrets) => secrets,
                         Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
                     };
-                    if let Err(why) = self.decide(principal, call).await {
-                        return Ok(OperatorReply::NotAllowed(why));
-                    }
+                    warnings = match self.decide(principal, call).await {
+                        Ok(warnings) => warnings,
+                        Err(why) => return Ok(OperatorReply::NotAllowed(why)),
+                    };
                 }
                 None
             }
@@ -69,7 +71,7 @@ impl RunnerVerb {
         let reply = match request {
             RunnerRequest::Run(call) => {
                 let is_async = call.is_async;
-                match self.runners.begin(principal, call, secrets) {
+                match self.runners.begin(principal, call, secrets, warnings) {
                     Ok(run) => return Ok(self.wait(&run, is_async).await),
                     Err(why) => RunnerReply::Refused(why),
                 }
@@ -99,8 +101,12 @@ impl RunnerVerb {
         Ok(OperatorReply::Runner(reply))
     }
 
-    /// Decides about a run that is to begin, and has it in the audit file.
-    async fn decide(&self, principal: &Principal, call: &RunnerCall) -> Result<(), String> {
+    /// Decides about a run that is to begin, and has it in the audit file. Returns what the operator is warned of.
+    async fn decide(
+        &self,
+        principal: &Principal,
+        call: &RunnerCall,
+    ) -> Result<Vec<OrderWarning>, String> {
         let about = About::Function {
             fun: &call.fun,
             arguments: &call.arg,
@@ -116,8 +122,7 @@ impl RunnerVerb {
         let decided = self
             .decisions
             .decide(principal, Action::BeginRun, about, details);
-        decided.await?.synced().await;
-        Ok(())
+        Ok(decided.await?.synced().await)
     }
 
     /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.

@@ -86,6 +86,30 @@ fn is_refused(reply: &OperatorReply) -> bool {
 }
 
 #[tokio::test]
+async fn an_operator_that_gives_too_many_orders_waits() {
+    let deployment = Deployment::start_with(with_options("operators:\n  '*': ['@all']\n")).await;
+    let [many, one] = [
+        operator(&deployment, "many").await,
+        operator(&deployment, "one").await,
+    ];
+    let root = deployment.operator().await;
+    let cancel = || OperatorRequest::Cancel {
+        jid: Jid::parse("20261121091409931549").unwrap(),
+    };
+    let mut given = 0;
+    while !matches!(many.order(cancel()).await, OperatorReply::Busy { .. }) {
+        given += 1;
+        // Within the budget they take 90 s.
+        assert!(given < 2_000);
+    }
+    assert!(given >= 200, "{given}");
+    for _ in 0..=given {
+        assert_eq!(root.order(cancel()).await, OperatorReply::NoSuchJob);
+    }
+    assert_eq!(one.order(cancel()).await, OperatorReply::NoSuchJob);
+}
+
+#[tokio::test]
 async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights_everything() {
     let rules = "operators:\n  alice: [test.ping, '@jobs']\n  bob: ['web*': [test.ping], '@jobs']\n  chief: ['@all']\n";
     let deployment = Deployment::start_with(with_options(rules)).await;

@@ -42,7 +42,7 @@ impl Running {
     async fn run(&self, call: RunnerCall) -> (Arc<RunState>, RunnerEnd) {
         let run = self
             .runners
-            .begin(&Principal::LocalRoot, call, None)
+            .begin(&Principal::LocalRoot, call, None, Vec::new())
             .unwrap();
         let mut phase = run.phase.subscribe();
         let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
@@ -59,7 +59,7 @@ async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew(
     let (run, _) = running.run(call.clone()).await;
     let again = running
         .runners
-        .begin(&Principal::LocalRoot, call.clone(), None)
+        .begin(&Principal::LocalRoot, call.clone(), None, Vec::new())
         .unwrap();
     assert_eq!(again.jid, run.jid);
     while running.runners.find("root", call.request_id).is_some() {
@@ -67,7 +67,7 @@ async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew(
     }
     let refused = running
         .runners
-        .begin(&Principal::LocalRoot, call, None)
+        .begin(&Principal::LocalRoot, call, None, Vec::new())
         .unwrap_err();
     let expected = format!("runner {} has ended, and its return is kept", run.jid);
     assert!(refused.starts_with(&expected), "{refused}");
@@ -140,7 +140,7 @@ async fn arguments_that_do_not_fit_are_told_in_one_line() {
         let call = Running::call(fun, positional);
         let begun = running
             .runners
-            .begin(&Principal::LocalRoot, call.clone(), None);
+            .begin(&Principal::LocalRoot, call.clone(), None, Vec::new());
         let error = match begun {
             Err(why) => why,
             Ok(_) => running.run(call).await.1.error.unwrap(),

@@ -1,201 +1,6 @@
-use std::cell::RefCell;
+//! How keys are accepted, rejected and deleted.
 
-use saline_config::MasterConfig;
-use saline_messages::{KeyReply, MinionId};
-
-use super::change::PORTION;
 use super::*;
-use crate::screen::Printed;
-
-fn entry(id: &str, state: KeyState) -> KeyEntry {
-    KeyEntry {
-        id: MinionId::parse(id).unwrap(),
-        state,
-        identity: [7; 32],
-    }
-}
-
-/// Carries out `line` with `answers`, on a store without a master. Returns what is printed.
-async fn carried_out(line: &str, answers: &[&str], act: &Offline<'_>) -> String {
-    let arguments = KeyArguments::read(line.split(' ').map(OsString::from)).unwrap();
-    let config = MasterConfig::default();
-    let store = KeyStore::Offline {
-        config: &config,
-        act,
-    };
-    let mut printed = Printed::default();
-    let mut screen = printed.screen(answers);
-    let command = KeyCommand {
-        store: &store,
-        format: match arguments.quiet {
-            true => Format::Quiet,
-            false => arguments.output.format(),
-        },
-        style: Style::default(),
-        yes: arguments.yes,
-        shows_last_seen: false,
-    };
-    let code = command
-        .carry_out(&mut screen, arguments.verb())
-        .await
-        .unwrap();
-    format!("{}--- exit {code}", printed.shown())
-}
-
-/// Types `line` with `answers`, on a store without a master; `gone` has changed meanwhile.
-async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequest>) {
-    let asked = RefCell::new(Vec::new());
-    let act = |_: &MasterConfig, request: KeyRequest| {
-        asked.borrow_mut().push(request.clone());
-        let keys = match request {
-            KeyRequest::List => vec![
-                entry("m1", KeyState::Pending),
-                entry("m0", KeyState::Pending),
-                entry("ok", KeyState::Accepted),
-                entry("bad", KeyState::Rejected),
-                entry("ok", KeyState::Denied),
-            ],
-            KeyRequest::RotateIdentity => Vec::new(),
-            KeyRequest::Act { action, keys, .. } => keys
-                .into_iter()
-                .filter(|key| key.id.as_str() != gone)
-                .map(|key| KeyEntry {
-                    state: match action {
-                        KeyAction::Accept => KeyState::Accepted,
-                        KeyAction::Reject => KeyState::Rejected,
-                        KeyAction::Delete => key.state,
-                    },
-                    ..key
-                })
-                .collect(),
-        };
-        Ok(KeyReply {
-            keys,
-            master: [9; 32],
-            next_master: None,
-            duplicates: Vec::new(),
-            missing: Vec::new(),
-        })
-    };
-    let shown = carried_out(line, answers, &act).await;
-    let asked = asked.into_inner();
-    (shown, asked)
-}
-
-async fn shown(line: &str, answers: &[&str]) -> String {
-    typed(line, answers, "").await.0
-}
-
-#[tokio::test]
-async fn lists() {
-    insta::assert_snapshot!(shown("saline-key -L", &[]).await, @"
-    --- stdout
-    Accepted Keys:
-    ok
-    Denied Keys:
-    ok
-    Unaccepted Keys:
-    m0
-    m1
-    Rejected Keys:
-    bad
-    --- stderr
-    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied --finger 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, which replaces the other key; otherwise give that machine another id, and delete its key with saline-key -d ok --only-denied.
-    --- exit 0
-    ");
-    insta::assert_snapshot!(shown("saline-key -l un", &[]).await, @"
-    --- stdout
-    Unaccepted Keys:
-    m0
-    m1
-    --- stderr
-    --- exit 0
-    ");
-    insta::assert_snapshot!(shown("saline-key -L --out=json", &[]).await, @r#"
-    --- stdout
-    {
-        "minions_pre": [
-            "m0",
-            "m1"
-        ],
-        "minions_rejected": [
-            "bad"
-        ],
-        "minions": [
-            "ok"
-        ],
-        "minions_denied": [
-            "ok"
-        ]
-    }
-    --- stderr
-    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied --finger 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, which replaces the other key; otherwise give that machine another id, and delete its key with saline-key -d ok --only-denied.
-    --- exit 0
-    "#);
-    insta::assert_snapshot!(shown("saline-key -L -q", &[]).await, @"
-    --- stdout
-    --- stderr
-    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied --finger 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, which replaces the other key; otherwise give that machine another id, and delete its key with saline-key -d ok --only-denied.
-    --- exit 0
-    ");
-}
-
-#[tokio::test]
-async fn fingerprints_and_keys() {
-    insta::assert_snapshot!(shown("saline-key -f m0", &[]).await, @"
-    --- stdout
-    Unaccepted Keys:
-    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    --- stderr
-    --- exit 0
-    ");
-    insta::assert_snapshot!(shown("saline-key -F", &[]).await, @"
-    --- stdout
-    Local Keys:
-    master.pub:  8c:0c:c1:7a:04:94:2c:c4:f8:e0:fe:0b:30:26:06:d3:10:88:60:c1:26:42:8b:a2:ce:eb:5f:9e:d4:1c:2b:05
-    Accepted Keys:
-    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    Denied Keys:
-    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    Unaccepted Keys:
-    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    Rejected Keys:
-    bad:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    --- stderr
-    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied --finger 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, which replaces the other key; otherwise give that machine another id, and delete its key with saline-key -d ok --only-denied.
-    --- exit 0
-    ");
-    insta::assert_snapshot!(shown("saline-key -p ok --out json", &[]).await, @r#"
-    --- stdout
-    {
-        "minions": {
-            "ok": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n-----END PUBLIC KEY-----"
-        },
-        "minions_denied": {
-            "ok": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n-----END PUBLIC KEY-----"
-        }
-    }
-    --- stderr
-    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied --finger 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, which replaces the other key; otherwise give that machine another id, and delete its key with saline-key -d ok --only-denied.
-    --- exit 0
-    "#);
-    insta::assert_snapshot!(shown("saline-key -p m1", &[]).await, @"
-    --- stdout
-    Unaccepted Keys:
-    m1:  -----BEGIN PUBLIC KEY-----
-    MCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=
-    -----END PUBLIC KEY-----
-    --- stderr
-    --- exit 0
-    ");
-    insta::assert_snapshot!(shown("saline-key -f nosuch", &[]).await, @"
-    --- stdout
-    The key glob 'nosuch' does not match any unaccepted, accepted, rejected or denied keys.
-    --- stderr
-    --- exit 1
-    ");
-}
 
 #[tokio::test]
 async fn accepting_asks_first() {
@@ -336,6 +141,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
                 next_master: None,
                 duplicates: Vec::new(),
                 missing: Vec::new(),
+                warnings: Vec::new(),
             })
         };
         carried_out(line, &[], &act).await
@@ -402,6 +208,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
             next_master: None,
             duplicates: Vec::new(),
             missing: Vec::new(),
+            warnings: Vec::new(),
         })
     };
     let told = carried_out("saline-key -A -y", &[], &act).await;
@@ -416,40 +223,6 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
     );
     assert!(!told.contains("left alone"), "{told}");
     assert!(told.ends_with("--- exit 1"), "{told}");
-}
-
-/// A key of an id, whose bytes are all this number.
-fn numbered(id: &str, state: KeyState, number: u8) -> KeyEntry {
-    KeyEntry {
-        identity: [number; 32],
-        ..entry(id, state)
-    }
-}
-
-/// Types `line` with -y on a store with these keys, and with the keys of these minions missing. Returns what is printed,
-/// and the keys that it acts on.
-async fn acted(line: &str, keys: &[KeyEntry], missing: &[&str]) -> (String, Vec<KeyEntry>) {
-    let asked = RefCell::new(Vec::new());
-    let act = |_: &MasterConfig, request: KeyRequest| {
-        let keys = match request {
-            KeyRequest::List => keys.to_vec(),
-            KeyRequest::RotateIdentity => Vec::new(),
-            KeyRequest::Act { keys, .. } => {
-                asked.borrow_mut().extend(keys.iter().cloned());
-                keys
-            }
-        };
-        let missing = missing.iter().map(|id| MinionId::parse(id).unwrap());
-        Ok(KeyReply {
-            keys,
-            master: [9; 32],
-            next_master: None,
-            duplicates: Vec::new(),
-            missing: missing.collect(),
-        })
-    };
-    let shown = carried_out(line, &[], &act).await;
-    (shown, asked.into_inner())
 }
 
 #[tokio::test]
@@ -608,75 +381,4 @@ async fn keys_that_are_all_missing_are_told_and_deleted() {
     assert!(deleted.iter().all(|key| !key.holds_key()));
     let (text, changed) = acted("saline-key -y -a web1", &[], &["web1", "web2"]).await;
     assert_eq!(changed, [], "{text}");
-}
-
-/// Carries out a command with a master whose next identity waits, if one is to wait. Returns what was shown, and how often
-/// the master was asked to make one.
-async fn rotated(line: &str, answers: &[&str], waits: bool) -> (String, usize) {
-    let asked = std::cell::Cell::new(0);
-    let master = |_: &MasterConfig, request: KeyRequest| {
-        let rotates = request == KeyRequest::RotateIdentity;
-        asked.set(asked.get() + usize::from(rotates));
-        Ok(KeyReply {
-            keys: Vec::new(),
-            master: [7; 32],
-            next_master: (rotates || waits).then_some([8; 32]),
-            duplicates: Vec::new(),
-            missing: Vec::new(),
-        })
-    };
-    let shown = carried_out(line, answers, &master).await;
-    (shown, asked.get())
-}
-
-#[tokio::test]
-async fn the_identity_is_rotated_once_it_is_confirmed() {
-    let (shown, asked) = rotated("saline-key --rotate-identity", &["y\n"], false).await;
-    assert_eq!(asked, 1);
-    insta::assert_snapshot!(shown, @"
-    --- stdout
-    A new identity is going to take the place of 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0 when saline-master starts again. The present one signs it, and minions take it over when they connect.
-    Proceed? [N/y] The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
-    --- stderr
-    --- exit 0
-    ");
-    for (answers, code) in [(&["n\n"][..], 0), (&["\n"], 0), (&[], 1)] {
-        let (shown, asked) = rotated("saline-key --rotate-identity", answers, false).await;
-        assert_eq!(asked, 0, "{shown}");
-        assert!(shown.ends_with(&format!("--- exit {code}")), "{shown}");
-    }
-    let (shown, asked) = rotated("saline-key --rotate-identity -y --out json", &[], false).await;
-    assert_eq!(asked, 1);
-    insta::assert_snapshot!(shown, @r#"
-    --- stdout
-    {
-        "local": {
-            "master.pub.next": "25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72"
-        }
-    }
-    --- stderr
-    A new identity is going to take the place of 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0 when saline-master starts again. The present one signs it, and minions take it over when they connect.
-    The next identity of the master has the fingerprint 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, and back up its pki_dir after that.
-    --- exit 0
-    "#);
-}
-
-#[tokio::test]
-async fn a_next_identity_is_shown_and_not_made_twice() {
-    let (shown, asked) = rotated("saline-key --rotate-identity -y", &[], true).await;
-    assert_eq!(asked, 0);
-    insta::assert_snapshot!(shown, @"
-    --- stdout
-    The next identity of the master was made before: its fingerprint is 25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72. Restart saline-master to take it over, or remove identity.next.key from the master's pki_dir to give it up.
-    --- stderr
-    --- exit 0
-    ");
-    insta::assert_snapshot!(rotated("saline-key -F", &[], true).await.0, @"
-    --- stdout
-    Local Keys:
-    master.pub:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
-    master.pub.next:  25:78:cc:f8:64:5b:2d:1d:c1:0c:46:5e:ff:84:35:85:97:0f:3a:7e:22:29:6a:92:ca:d5:5d:48:9a:27:20:72
-    --- stderr
-    --- exit 0
-    ");
 }
