@@ -177,7 +177,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 }
 
 /// Gives every signal its default meaning, and blocks none: both are inherited over an execution.
-fn default_signals() {
+pub(crate) fn default_signals() {
     /// The bytes of the kernel's set of signals.
     const SET: usize = 8;
     // What the kernel takes for the default meaning, and for the empty set.

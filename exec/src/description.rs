@@ -28,6 +28,9 @@ pub struct Description {
     pub cgroup: Option<CString>,
     /// Whether `saline-exec` ends as soon as the command has started: nobody learns of the command's end.
     pub background: bool,
+    /// Whether `saline-exec` ends the command when the daemon, or the other program that started it, ends first: with
+    /// SIGTERM to its process group, and half a second later with SIGKILL.
+    pub ends_with_starter: bool,
 }
 
 /// A working folder. It is entered as the user of the command.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 /// The version of descriptions and reports. A daemon that was started before an upgrade may meet the
 /// `saline-exec` of after it.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The largest frame, in bytes; no system executes a command with so many bytes of arguments.
 const MAX_FRAME: usize = 16 * 1024 * 1024;

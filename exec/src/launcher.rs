@@ -2,11 +2,13 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::end::{Failure, Report};
 use crate::frame::{self, FrameError};
@@ -17,7 +19,7 @@ use crate::{
 };
 
 /// Starts the commands of a daemon.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Launcher {
     program: Program,
     /// The names of further variables that commands get.
@@ -100,7 +102,7 @@ impl Launcher {
             source,
         })?;
         let (control, other) = UnixStream::pair().map_err(LaunchError::Lost)?;
-        let mut supervisor = self.spawn(other)?;
+        let mut supervisor = self.spawn_exec(other)?;
         let reported = streams
             .send(&control, &frame)
             .map_err(FrameError::Read)
@@ -132,22 +134,48 @@ impl Launcher {
         Err(error)
     }
 
+    /// Starts the program `name` of Saline, which is where `saline-exec` is. It inherits the environment of this process,
+    /// and these descriptors as 0 and 1; it begins with [`detach`](crate::detach).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_program(
+        &self,
+        name: &str,
+        stdin: OwnedFd,
+        stdout: OwnedFd,
+    ) -> Result<Child, LaunchError> {
+        self.spawn(name, |command| {
+            command.stdin(stdin).stdout(stdout);
+        })
+    }
+
     /// Starts `saline-exec`, in a process group of its own: what a terminal sends to that of the daemon is the
     /// daemon's to pass on.
-    fn spawn(&self, control: UnixStream) -> Result<Child, LaunchError> {
-        let path = self.program.path().map_err(|source| LaunchError::Program {
-            path: NAME.into(),
-            source,
-        })?;
-        let spawned = Command::new(&path)
-            .arg0(NAME)
+    fn spawn_exec(&self, control: UnixStream) -> Result<Child, LaunchError> {
+        self.spawn(NAME, |command| {
+            command
+                .process_group(0)
+                .stdin(OwnedFd::from(control))
+                .stdout(Stdio::null());
+        })
+    }
+
+    fn spawn(&self, name: &str, set: impl FnOnce(&mut Command)) -> Result<Child, LaunchError> {
+        let path = self
+            .program
+            .path(name)
+            .map_err(|source| LaunchError::Program {
+                path: name.into(),
+                source,
+            })?;
+        let mut command = Command::new(&path);
+        command
+            .arg0(name)
             .args(self.program.arguments())
-            .process_group(0)
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(control)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        spawned.map_err(|source| match source.kind() {
+            .stderr(Stdio::null());
+        set(&mut command);
+        command.spawn().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => LaunchError::Missing(path),
             _ => LaunchError::Program { path, source },
         })

@@ -8,6 +8,9 @@
 //! The pid of a command is reserved until the daemon has let go of its [`Process`]: `saline-exec` reaps the
 //! command only then. So a signal to the process group of a command never reaches another one.
 //!
+//! A command that says so ends when the daemon ends. One that is to outlive it is the business of a program of Saline
+//! that the daemon starts beside `saline-exec` ([`Launcher::start_program`]), and which starts commands in the same way.
+//!
 //! The main of the program is [`main`]. The daemon's part is [`Launcher`].
 //!
 //! # For packages
@@ -18,6 +21,7 @@
 
 mod command;
 mod description;
+mod detach;
 mod end;
 mod environment;
 mod frame;
@@ -32,6 +36,7 @@ mod tests;
 mod user;
 
 pub use description::{Description, Folder, Limit, Resource};
+pub use detach::detach;
 pub use end::{End, Step};
 pub use environment::{Environment, InvalidVariable};
 pub use launch_error::LaunchError;

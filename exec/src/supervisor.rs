@@ -5,9 +5,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 
 use crate::command::Command;
+use crate::detach::close_inherited;
 use crate::end::{Failure, Report};
 use crate::frame::{self, FrameError};
 use crate::streams::{Streams, continued};
@@ -15,6 +19,12 @@ use crate::{Description, End, Step};
 
 /// The exit code of `saline-exec` when it did not start a command.
 const NOT_STARTED: u8 = 125;
+
+/// How long a process group may take to end after SIGTERM, before SIGKILL.
+const POLITE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
 
 /// Starts the command that the daemon describes over descriptor 0, and ends with it, with its retcode.
 pub fn main() -> ExitCode {
@@ -31,13 +41,13 @@ pub fn main() -> ExitCode {
     };
     let control = UnixStream::from(control);
     match start(&control) {
-        Ok((command, background)) => {
+        Ok((command, supervision)) => {
             ignore_signals();
             let pid = command.as_raw_nonzero().get().unsigned_abs();
             report(&control, Report::Started { pid });
-            match background {
-                true => ExitCode::SUCCESS,
-                false => supervise(command, control),
+            match supervision {
+                Supervision::None => ExitCode::SUCCESS,
+                supervision => supervise(command, supervision, control),
             }
         }
         Err(failure) => {
@@ -47,8 +57,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads a description, and starts the command. Returns its pid, and whether it runs in the background.
-fn start(control: &UnixStream) -> Result<(Pid, bool), Failure> {
+/// What is done about a command that runs.
+enum Supervision {
+    /// Nothing: it runs in the background.
+    None,
+    /// Its end is waited for.
+    UntilItsEnd,
+    /// Its end is waited for, and it is ended when the program that started it ends before.
+    WithStarter,
+}
+
+/// Reads a description, and starts the command. Returns its pid, and what is done about it.
+fn start(control: &UnixStream) -> Result<(Pid, Supervision), Failure> {
     let (streams, first) =
         Streams::receive(control).map_err(|error| Failure::of(Step::Description, &error))?;
     let description: Description =
@@ -58,13 +78,47 @@ fn start(control: &UnixStream) -> Result<(Pid, bool), Failure> {
             FrameError::Read(error) => Failure::of(Step::Description, &error),
         })?;
     let pid = Command::new(&description, streams)?.start()?;
-    Ok((pid, description.background))
+    let supervision = match (description.background, description.ends_with_starter) {
+        (true, _) => Supervision::None,
+        (false, false) => Supervision::UntilItsEnd,
+        (false, true) => Supervision::WithStarter,
+    };
+    Ok((pid, supervision))
+}
+
+/// Waits for the end of the command, or of the program that started it, and ends the command in the second case. The
+/// pid stays the command's, since nobody has reaped it.
+fn end_with_starter(command: Pid, control: &UnixStream) {
+    let Ok(ended) = pidfd_open(command, PidfdFlags::empty()) else {
+        // Before Linux 5.3: the command goes on then.
+        return;
+    };
+    loop {
+        // The starter sends nothing: its end is readable when it is closed.
+        let mut wanted = [
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(control, PollFlags::IN),
+        ];
+        match poll(&mut wanted, None) {
+            Ok(_) if !wanted[0].revents().is_empty() => return,
+            Ok(_) if !wanted[1].revents().is_empty() => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+    // Errors say that the group has ended.
+    let _ = kill_process_group(command, Signal::TERM);
+    let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&POLITE));
+    let _ = kill_process_group(command, Signal::KILL);
 }
 
 /// Waits for the end of the command, reports it, and keeps the pid until the daemon has let go of it.
-fn supervise(command: Pid, mut control: UnixStream) -> ExitCode {
+fn supervise(command: Pid, supervision: Supervision, mut control: UnixStream) -> ExitCode {
     // A long command must not keep a file system from being unmounted.
     let _ = rustix::process::chdir("/");
+    if matches!(supervision, Supervision::WithStarter) {
+        end_with_starter(command, &control);
+    }
     let end = loop {
         let kept = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(command), kept) {
@@ -89,31 +143,6 @@ fn report(mut control: &UnixStream, report: Report) {
     if let Ok(frame) = frame::encode(&report) {
         // A daemon that is gone learns nothing, and the command goes on.
         let _ = control.write_all(&frame);
-    }
-}
-
-/// Closes every descriptor above 2.
-#[allow(
-    unsafe_code,
-    reason = "no safe function closes descriptors that it does not own"
-)]
-fn close_inherited() {
-    const FIRST: u32 = 3;
-    // SAFETY: they were inherited, and no object of this process stands for one of them.
-    if unsafe { libc::syscall(libc::SYS_close_range, FIRST, u32::MAX, 0) } == 0 {
-        return;
-    }
-    // Before Linux 5.9.
-    let open = std::fs::read_dir("/proc/self/fd").map(|folder| {
-        let names = folder.flatten().map(|entry| entry.file_name());
-        let numbers = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
-        numbers.collect::<Vec<_>>()
-    });
-    for number in open.unwrap_or_default() {
-        if number >= FIRST {
-            // SAFETY: as above; that of the folder is closed already, which is an error without effect.
-            unsafe { libc::close(number.cast_signed()) };
-        }
     }
 }
 

@@ -21,6 +21,18 @@ pub trait Context {
     type Code: Copy + Send + Sync + 'static;
 }
 
+/// The process that a function of a minion runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsIn {
+    /// On a thread of the minion; beside a function that needs a process of its own, in that process.
+    AnyProcess,
+    /// In a process of its own, which a restart of the minion does not end. The function sees of the minion only its
+    /// grains and its configuration there.
+    OwnProcess,
+    /// On a thread of the minion, since it uses more of the minion than that.
+    MinionsProcess,
+}
+
 /// A function that an operator can call. [`macro@crate::function`] writes one for each Rust function.
 pub struct Function<C: Context> {
     /// The name within the module.
@@ -37,6 +49,8 @@ pub struct Function<C: Context> {
     pub changes: bool,
     /// Whether the same request must not run the function a second time, for example after a restart.
     pub acts_once: bool,
+    /// The process that the function runs in, on a minion.
+    pub runs_in: RunsIn,
     /// How long the function may take if its caller does not say; none for the usual time.
     pub time: Option<Duration>,
     /// The code that the function runs, with its arguments bound.

@@ -85,7 +85,7 @@ pub use argument_error::ArgumentError;
 pub use bound_arguments::{BoundArguments, Parameters};
 pub use failure::Failure;
 pub use from_value::{FromValue, Mapping, Mismatch};
-pub use function::{Context, Function};
+pub use function::{Context, Function, RunsIn};
 pub use hidden_panic::hide_panic;
 pub use parameter::{Literal, Parameter, ParameterKind};
 pub use registry::Registry;

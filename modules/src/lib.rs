@@ -3,7 +3,8 @@
 //! Each file of `functions/` is one module. A function is a Rust function with the attribute
 //! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module; [`Modules`] is the registry of
 //! all. It gets a [`JobContext`]: its [job], and the [`Host`], which holds what it may use of the minion: the
-//! [grains], the queue of [events](event_queue), and the way to run a [command].
+//! [grains], the queue of [events](event_queue), and the way to run a [command]. What must not end with the minion runs in a
+//! [job process](job_process).
 
 mod accounts;
 mod change;
@@ -16,6 +17,7 @@ mod hidden_values;
 mod host;
 pub mod job;
 mod job_context;
+pub mod job_process;
 mod line_file;
 mod modules;
 mod mount_table;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use saline_data::Value;
-use saline_functions::{Failure, Function, Parameter, Registry, hide_panic, take_secrets};
+use saline_functions::{Failure, Function, Parameter, Registry, RunsIn, hide_panic, take_secrets};
 use saline_messages::{ArgumentPlace, Arguments, calls, is_compound};
 
 use crate::executables::Executables;
@@ -94,6 +94,26 @@ impl Modules {
         self.registry
             .get(fun)
             .is_none_or(|function| function.blocks)
+    }
+
+    /// Whether the call of `fun`, which may be of several functions, runs in a process of its own: one of them wants that, and
+    /// none needs the process of the minion.
+    pub fn wants_own_process(&self, fun: &str) -> bool {
+        let places: Vec<RunsIn> = fun.split(',').map(|fun| self.runs_in(fun)).collect();
+        places.contains(&RunsIn::OwnProcess) && !places.contains(&RunsIn::MinionsProcess)
+    }
+
+    fn runs_in(&self, fun: &str) -> RunsIn {
+        match (self.registry.get(fun), fun.split_once('.')) {
+            (Some(function), _) => function.runs_in,
+            // Executables run commands.
+            (None, Some((module, _)))
+                if !self.is_built_in(module) && self.executables.path(module).is_some() =>
+            {
+                RunsIn::OwnProcess
+            }
+            (None, _) => RunsIn::AnyProcess,
+        }
     }
 
     /// Takes the arguments of secret parameters out of a call; of an unknown function it has none.

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use saline_config::nearest;
-use saline_data::Value;
+use saline_data::{Packed, Value};
 use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;
 
 use crate::job::Ending;
+use crate::{Host, oversize_output};
 
 /// The text of the return of a job that a stop of the minion ended.
 pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
@@ -36,6 +37,26 @@ impl Outcome {
             value: value.into(),
             retcode,
         }
+    }
+
+    /// Packs the return of the function `fun`, and returns it with its retcode. When it is too large to be sent, stores it in
+    /// a file and returns a text that names the file.
+    pub fn pack(self, fun: &str, host: &Host) -> (i64, Packed) {
+        let payload = Packed::pack(&self.value);
+        // Freed early: it may be large, and the packed copy exists now.
+        drop(self.value);
+        let (limit, size) = (host.max_payload(), payload.as_bytes().len());
+        if size <= limit {
+            return (self.retcode, payload);
+        }
+        let stored = match oversize_output::keep(&host.cache_dir, payload.as_bytes()) {
+            Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
+            Err(error) => format!("it could not be stored: {error}"),
+        };
+        let why =
+            format!("the return of {size} bytes is above the limit of {limit} bytes; {stored}");
+        let outcome = Self::of_failure(&Failure::Invocation(why), fun, "");
+        (outcome.retcode, Packed::pack(&outcome.value))
     }
 
     /// Whether the function succeeded.

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
             saline_minion::run_with(registry, Program::this_one(&[]))
         }
         Some("saline-exec") => saline_exec::main(),
+        Some(saline_modules::job_process::PROGRAM) => saline_modules::job_process::main(),
         Some("saline") => operator(saline_cli::saline(
             std::env::args_os(),
             registry,

@@ -147,6 +147,11 @@ impl Fleet {
         self.ports.unwrap().publications
     }
 
+    /// Sets the programs for processes that are started from now on.
+    pub fn use_programs(&mut self, programs: Programs) {
+        self.programs = programs;
+    }
+
     /// Sets the port for minions that are started from now on.
     pub fn use_port(&mut self, port: u16) {
         self.ports = Some(Ports {
@@ -209,6 +214,14 @@ impl Fleet {
             .output()
             .unwrap();
         CommandOutput::from(output)
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.master = None;
+        self.minions.clear();
+        processes::end_jobs_below(self.root.path());
     }
 }
 

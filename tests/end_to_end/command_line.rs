@@ -64,8 +64,9 @@ fn arguments_come_from_the_standard_input() {
 #[test]
 fn the_last_line_names_who_failed_and_who_did_not_return() {
     let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
-    // Its parent is saline-exec, whose parent is the minion.
-    let script = "grep -q etc-m1 /proc/$(cut -d ' ' -f 4 /proc/$PPID/stat)/cmdline || exit 7";
+    // Its parent is saline-exec, whose parent is saline-job, whose parent is the minion.
+    let script = "set -- $(cut -d ' ' -f 4 /proc/$PPID/stat); \
+                  grep -q etc-m1 /proc/$(cut -d ' ' -f 4 /proc/$1/stat)/cmdline || exit 7";
     let failed = fleet.saline(&["*", "cmd.run", script]).expect(1);
     assert_eq!(failed.stderr, "ERROR: 1 of 2 failed: m2 (7)\n");
     let list = [

@@ -71,9 +71,10 @@ impl Drop for Running {
 
 /// A command of `cmd.run` that m1 ends when the file `go` is there, and the other minions never.
 fn script(fleet: &Fleet) -> String {
-    // Its parent is saline-exec, whose parent is the minion.
+    // Its parent is saline-exec, whose parent is saline-job, whose parent is the minion.
     format!(
-        "if grep -q etc-m1 /proc/$(cut -d ' ' -f 4 /proc/$PPID/stat)/cmdline; \
+        "set -- $(cut -d ' ' -f 4 /proc/$PPID/stat); \
+         if grep -q etc-m1 /proc/$(cut -d ' ' -f 4 /proc/$1/stat)/cmdline; \
          then until [ -e {} ]; do sleep 0.01; done; echo done; else exec sleep 600; fi",
         fleet.path("go").display()
     )

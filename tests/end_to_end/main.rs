@@ -27,6 +27,7 @@ mod masters_user;
 mod memory;
 mod monitoring;
 mod moving;
+mod outliving_jobs;
 mod own_functions;
 mod presence;
 mod private_files;

@@ -1,9 +1,14 @@
 //! What the daemons write is for their own user alone, and no secret is in what they log or tell.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for processes that are really running"
+)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use saline_testing::Fleet;
+use saline_testing::{Fleet, TEST_TIMEOUT};
 
 saline_testing::over_each_transport!(every_file_is_private);
 
@@ -27,8 +32,15 @@ fn every_file_is_private(transport: &'static str) {
     fleet.start_master();
     fleet.start_minion_with("m1", "pidfile: /run/saline/minion/pid\n");
     fleet.minions["m1"].log.wait_for("subscribed", 1);
-    fleet.saline(&["m1", "cmd.run", "echo done"]).expect(0);
+    let begun = fleet.path("begun");
+    let line = format!("touch {}; exec sleep 600", begun.display());
+    fleet.saline(&["m1", "cmd.run", &line, "--async"]).expect(0);
     fleet.run("saline-run", &["store.backup"]).expect(0);
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !begun.exists() {
+        assert!(Instant::now() < deadline, "the command does not begin");
+        std::thread::yield_now();
+    }
     let mut names = Vec::new();
     for root in ["master", "m1"] {
         for (path, mode) in everything(&fleet.path(root)) {
@@ -63,7 +75,9 @@ fn every_file_is_private(transport: &'static str) {
         "grains.sqlite",
         "reserve",
         "backups",
-        "commands",
+        "jobs",
+        "job",
+        "control",
     ] {
         assert!(
             names.iter().any(|found| found == name),

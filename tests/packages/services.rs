@@ -107,6 +107,16 @@ fn units_start_reload_upgrade_and_are_restarted_by_the_watchdog() {
     let job = CommandOutput::from(job.wait_with_output().unwrap()).expect(0);
     assert_eq!(job.stdout, "m1:\n    it went on\n");
 
+    // A job that upgrades its own minion outlives it, and returns what it installed.
+    let sources = format!("sources=[{second}/saline-minion.deb]");
+    let words = ["-t", "60", "m1", "pkg.install", &sources, "--out", "json"];
+    let upgraded = machine.run("saline", &words).expect(0);
+    let upgraded: serde_json::Value = serde_json::from_str(&upgraded.stdout).unwrap();
+    let versions = &upgraded["m1"]["saline-minion"];
+    let ends = |which: &str, end: &str| versions[which].as_str().unwrap().ends_with(end);
+    assert!(ends("old", "-1") && ends("new", "-2"), "{upgraded}");
+    assert_ne!(pid("saline-minion"), minion);
+
     // A daemon that gets no turn any more is ended and started again.
     for unit in ["saline-master", "saline-minion"] {
         let folder = path(&format!("run/systemd/system/{unit}.service.d"));

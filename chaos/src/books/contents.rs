@@ -11,11 +11,12 @@ use crate::store::StoredReturn;
 const NOT_SPOOLED: &str = "could not write to its spool";
 
 /// Checks that every return, stored or printed, is what its run printed, to the last byte. A return that says that the run was
-/// interrupted needs an end of the minion's process.
+/// interrupted needs a loss of power of the minion's machine: a run outlives every other end of its minion.
 pub(super) fn are_what_ran(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "contents",
-        "a return is exactly what its run printed, unless something ended the run or its minion",
+        "a return is exactly what its run printed over kill -9, SIGTERM and restart of the minion, unless something ended the run \
+         or the machine",
     );
     for (token, (jid, job)) in &ledger.jobs {
         let Some(publication) = ledger.publications.get(token) else {
@@ -73,7 +74,7 @@ fn against(
                     || ledger.rolled_back_within(minion, run.at, delivered)
             };
             let excused = match of_minion.as_slice() {
-                // The minion's process ended after it had noted the job, and before the command began.
+                // The minion's process ended after it had noted the job, and before it had a process.
                 [] => {
                     ledger.was_down(minion, publication.began, until)
                         || ledger.was_double(minion, publication.began, until)
@@ -83,7 +84,7 @@ fn against(
             let ran: Vec<String> = of_minion.iter().map(|run| of_run(run)).collect();
             (!excused).then(|| {
                 format!(
-                    "it is said to be interrupted, and nothing ended the minion then; {}",
+                    "it is said to be interrupted, and the machine did not lose its power then; {}",
                     ran.join(", ")
                 )
             })

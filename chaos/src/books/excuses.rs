@@ -50,12 +50,15 @@ impl Ledger<'_> {
         run.at + takes + JOB_DELAY
     }
 
-    /// Whether the minion's process ended while it had this run, or too soon after it to have noted its return.
+    /// Whether the minion's machine lost its power while it had this run, or too soon after it to have noted its return. A
+    /// job outlives every other end of its minion.
     pub(super) fn was_cut_short(&self, run: &LedgerRun) -> bool {
         let until = run
             .ended
             .map_or(self.longest_end(run), |end| end + SPOOLING);
-        self.was_down(run.minion(), run.at, until)
+        let is_it = |at: &Duration| (run.at..=until).contains(at);
+        self.losses_of(run.minion())
+            .any(|loss| matches!(loss, Loss::Power { at, .. } if is_it(at)))
     }
 
     /// Whether the minion lost its power before the return of this run was surely synced, with `spool_sync: always`.

@@ -50,16 +50,24 @@ fn a_printed_return_is_compared_too() {
 }
 
 #[test]
-fn an_interrupted_return_needs_an_end_of_its_minion_during_the_run() {
+fn an_interrupted_return_needs_a_loss_of_power_during_the_run() {
     // The run is from 20.0 s to 20.1 s.
     let mut evidence = returning(Content::Interrupted, 130);
     assert_eq!(broken(&evidence), ["contents"]);
-    evidence.history.disturbances = vec![down(1, 22, 23)];
-    assert_eq!(broken(&evidence), ["contents"], "it was after the run");
-    evidence.history.disturbances = vec![down(2, 20, 23)];
-    assert_eq!(broken(&evidence), ["contents"], "it was another minion");
     evidence.history.disturbances = vec![down(1, 20, 23)];
-    assert_eq!(broken(&evidence), NONE);
+    assert_eq!(broken(&evidence), ["contents"], "a job outlives its minion");
+    let mut lost = |minion, seconds| {
+        let at = at(seconds);
+        evidence.history.losses = vec![Loss::Power {
+            minion,
+            at,
+            synced: true,
+        }];
+        broken(&evidence)
+    };
+    assert_eq!(lost(1, 22), ["contents"], "it was after the run");
+    assert_eq!(lost(2, 20), ["contents"], "it was another minion");
+    assert_eq!(lost(1, 20), NONE);
 }
 
 #[test]

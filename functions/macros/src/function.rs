@@ -15,6 +15,8 @@ struct Options {
     nonblocking: bool,
     changes: bool,
     acts_once: bool,
+    own_process: bool,
+    in_minion: bool,
     seconds: Option<LitInt>,
 }
 
@@ -27,10 +29,12 @@ impl Options {
                 "nonblocking" => options.nonblocking = true,
                 "changes" => options.changes = true,
                 "acts_once" => options.acts_once = true,
+                "own_process" => options.own_process = true,
+                "in_minion" => options.in_minion = true,
                 "seconds" => options.seconds = Some(meta.value()?.parse()?),
                 _ => {
                     return Err(meta.error(
-                        "unknown option: there are nonblocking, changes, acts_once and seconds = N",
+                        "unknown option: there are nonblocking, changes, acts_once, own_process, in_minion and seconds = N",
                     ));
                 }
             }
@@ -66,6 +70,12 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> Result<Token
              which it returns what it would change",
         ));
     }
+    if options.own_process && (options.in_minion || options.nonblocking) {
+        return Err(Error::new_spanned(
+            &name,
+            "a function with an `own_process` may wait, and does not act `in_minion`",
+        ));
+    }
     let descriptors = descriptors(&parameters)?;
     let static_name = format_ident!(
         "{}",
@@ -76,6 +86,11 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> Result<Token
     let code = code(&function, &name, &context, &parameters);
     let visibility = &function.vis;
     let (blocks, changes, acts_once) = (!options.nonblocking, options.changes, options.acts_once);
+    let runs_in = match (options.in_minion, options.own_process || changes) {
+        (true, _) => quote!(::saline_functions::RunsIn::MinionsProcess),
+        (false, true) => quote!(::saline_functions::RunsIn::OwnProcess),
+        (false, false) => quote!(::saline_functions::RunsIn::AnyProcess),
+    };
     let time = match options.seconds {
         Some(seconds) => quote!(Some(::std::time::Duration::from_secs(#seconds))),
         None => quote!(None),
@@ -100,6 +115,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> Result<Token
                 blocks: #blocks,
                 changes: #changes,
                 acts_once: #acts_once,
+                runs_in: #runs_in,
                 time: #time,
                 code: #code,
             }

@@ -18,6 +18,8 @@ use syn::{DeriveInput, ItemFn, parse_macro_input};
 /// | `nonblocking` | never waits |
 /// | `changes` | changes something that lasts; it has a parameter `test: bool` then |
 /// | `acts_once` | must not be run twice for the same request |
+/// | `own_process` | runs in a process of its own, which outlives the minion; one that `changes` something does so without this |
+/// | `in_minion` | uses more of the minion than its grains and its configuration: it runs in the minion's process, even if it `changes` something |
 /// | `seconds = 60` | may take so long if its caller does not say |
 #[proc_macro_attribute]
 pub fn function(options: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,7 +1,7 @@
 //! What a descriptor tells: signature, documentation, flags.
 
 use super::*;
-use saline_functions::{Function, Selector};
+use saline_functions::{Function, RunsIn, Selector};
 use std::borrow::Cow;
 
 #[test]
@@ -56,6 +56,8 @@ fn a_function_says_what_it_does() {
     assert!((!GREET.blocks, !GREET.changes) == (true, true));
     assert!(FAIL.blocks && REMOVE.changes);
     assert!((EVERYTHING.acts_once, FAIL.acts_once) == (true, false));
+    let runs_in = (REMOVE.runs_in, FAIL.runs_in);
+    assert_eq!(runs_in, (RunsIn::OwnProcess, RunsIn::AnyProcess));
     let time = (EVERYTHING.time, FAIL.time);
     assert_eq!(time, (Some(Duration::from_secs(7)), None));
 }

@@ -12,6 +12,7 @@ use saline_protocol::transport::Registry;
 use super::StartError;
 use crate::link::settings::ConnectionSettings;
 use saline_modules::grains::host_name;
+use saline_modules::job_process;
 
 /// Checks the configuration and the keys that a start needs, and the program that starts every command. Changes nothing.
 ///
@@ -36,5 +37,6 @@ pub(super) fn check(
     }
     check_metrics_address(config.metrics_listen.as_ref(), &config.paths.sock_dir)?;
     program.check()?;
+    program.check_named(job_process::PROGRAM)?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use saline_config::{MetricsAddress, MinionConfig};
 use saline_daemon::{InstanceLock, create_above, notice, serve_metrics, take_over};
 use saline_data::printable::number_of;
 use saline_exec::{Launcher, Program};
-use saline_messages::{MinionId, ProtocolVersions, Role};
+use saline_messages::{MinionId, ProtocolVersions, Role, encode};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
@@ -39,12 +39,13 @@ use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::session::event_sender::EventSender;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
+use crate::spool_location::SpoolLocation;
 use saline_modules::Host;
 use saline_modules::Modules;
-use saline_modules::command::orphans;
 use saline_modules::event_queue::EventQueue;
 use saline_modules::grains::{GrainStore, host_name};
 use saline_modules::job::Stop;
+use saline_modules::job_process::{self, JobFolders, JobProcesses, LeftJob};
 use saline_modules::oversize_output;
 
 pub use start::{command_line, run, run_with};
@@ -82,6 +83,8 @@ pub struct Minion {
     metrics_listen: Option<MetricsAddress>,
     /// Released when nothing writes to the minion's files any more.
     locks: Mutex<Option<[InstanceLock; 2]>>,
+    /// The jobs that an earlier start began, until this one serves.
+    left: Mutex<Vec<LeftJob>>,
 }
 
 /// Takes the locks that keep a second minion from the sockets and from the spool.
@@ -94,6 +97,16 @@ fn take_locks(config: &MinionConfig) -> Result<[InstanceLock; 2], StartError> {
         InstanceLock::take(&config.lock_file())?,
         InstanceLock::take(&config.spool_lock_file())?,
     ])
+}
+
+/// Returns the boot and the place of the minion's state, by which the next start sees that the jobs of this one are its own;
+/// none where boots or folders cannot be told apart.
+fn spool_place(config: &MinionConfig) -> Option<Vec<u8>> {
+    // It has its number only when it is there. If it cannot be made, the spool says why.
+    let folder = &config.paths.state_dir;
+    saline_private_files::create_folder(folder).ok()?;
+    let place = SpoolLocation::of(Some(folder));
+    place.is_surely(&place).then(|| encode(&place))
 }
 
 impl Minion {
@@ -124,10 +137,11 @@ impl Minion {
         versions: ProtocolVersions,
     ) -> Result<Arc<Self>, StartError> {
         let locks = take_locks(&config)?;
-        Self::with_locks(config, registry, modules, program, versions, locks)
+        // The program of job processes may not have the functions of these modules.
+        Self::with_locks(config, registry, modules, program, versions, locks, false)
     }
 
-    /// Creates a minion whose locks are held.
+    /// Creates a minion whose locks are held. Jobs get processes of their own if `own_processes` says so.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -138,6 +152,7 @@ impl Minion {
         program: Program,
         versions: ProtocolVersions,
         locks: [InstanceLock; 2],
+        own_processes: bool,
     ) -> Result<Arc<Self>, StartError> {
         take_over(
             &config.paths.cache_dir,
@@ -162,10 +177,14 @@ impl Minion {
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
             versions,
         };
+        let place = spool_place(&config);
+        let folders = JobFolders::below(&config.paths.sock_dir, &config.paths.state_dir);
+        let left = job_process::find(&folders, place.as_deref());
         let spool = Spool::open_beside(
             config.spool(),
             config.spool_sync_always,
             &config.paths.pki_dir,
+            &left.iter().map(|job| job.record.jid.clone()).collect(),
         );
         let spool = spool.map_err(|source| StartError::Spool {
             path: config.spool().display().to_string(),
@@ -178,7 +197,9 @@ impl Minion {
         let counters = Counters::new();
         let context = context(&config, &reconnect, &counters);
         oversize_output::sweep(&config.paths.cache_dir);
-        orphans::end_all(&config.paths.cache_dir);
+        let processes = place.filter(|_| own_processes).map(|place| {
+            JobProcesses::new(folders, place, spool.start().id, config.module_dirs.clone())
+        });
         let host = Arc::new(Host::new(
             grains,
             EventQueue::new(id.clone(), spool.start().id),
@@ -201,6 +222,7 @@ impl Minion {
             config.process_count_max,
             JobResources {
                 pool: pool.clone(),
+                processes,
                 modules,
                 host: Arc::clone(&host),
                 spool: Arc::clone(&spool),
@@ -248,6 +270,7 @@ impl Minion {
             counters,
             metrics_listen: config.metrics_listen,
             locks: Mutex::new(Some(locks)),
+            left: Mutex::new(left),
         }))
     }
 
@@ -292,6 +315,9 @@ impl Minion {
         );
         let source = Arc::clone(&self);
         serve_metrics(self.metrics_listen.as_ref(), &self.context, source);
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        // Before a session tells the master what runs.
+        self.jobs.take_over(left);
         fire_minion_start(&self.id, &self.host.events);
         self.context.spawn(Arc::clone(&self.returns).run());
         let events = EventSender::new(

@@ -18,7 +18,7 @@ use super::check::check;
 use super::id_file::keep_host_name;
 use super::{Minion, take_locks};
 use crate::link::settings::ConnectionSettings;
-use saline_modules::Modules;
+use saline_modules::{Modules, job_process};
 
 /// What the program does, with examples.
 const ABOUT: &str = "\
@@ -82,6 +82,11 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
     if let Err(error) = program.check() {
         tracing::error!("every command will fail: {error}");
     }
+    let own_processes = program.check_named(job_process::PROGRAM);
+    if let Err(error) = &own_processes {
+        tracing::error!("commands and changes will end with the minion: {error}");
+    }
+    let own_processes = own_processes.is_ok();
     saline_daemon::give_large_memory_back();
     let threads = loaded
         .config
@@ -96,7 +101,14 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = runtime.block_on(daemon(&arguments, loaded, locks, &registry, program, &log));
+    let code = runtime.block_on(daemon(
+        &arguments,
+        loaded,
+        locks,
+        &registry,
+        (program, own_processes),
+        &log,
+    ));
     runtime.shutdown_timeout(LAST);
     code
 }
@@ -136,7 +148,7 @@ async fn daemon(
     started: Loaded<MinionConfig>,
     locks: [InstanceLock; 2],
     registry: &Registry,
-    program: Program,
+    (program, own_processes): (Program, bool),
     log: &Log,
 ) -> ExitCode {
     // Before anything else, so that no signal kills the minion.
@@ -160,6 +172,7 @@ async fn daemon(
         program,
         ProtocolVersions::OURS,
         locks,
+        own_processes,
     ) {
         Ok(minion) => minion,
         Err(error) => return fail(&error),

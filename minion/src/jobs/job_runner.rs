@@ -14,15 +14,17 @@ use saline_targeting::{Candidate, Inclusion};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::job_processes::{Begun, RunningProcess, begin_in_process, take_over};
 use super::pool::{Permit, Pool};
-use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
+use super::run_job::{JobEnd, end_before_start, refuse_job, run_begun, run_job};
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{AskError, MinionSession};
 use crate::spool::Spool;
 use saline_modules::Host;
 use saline_modules::Modules;
-use saline_modules::job::RunningJob;
+use saline_modules::job::{Entered, RunningJob};
+use saline_modules::job_process::{JobProcesses, LeftJob};
 
 /// The largest number of jobs that wait for a thread; further ones are not taken.
 const MAX_WAITING: usize = 1024;
@@ -85,6 +87,8 @@ pub struct JobRunner {
     /// The largest number of jobs that are taken and have not returned.
     most_taken: usize,
     pool: Pool,
+    /// Starts the processes of jobs that outlive the minion; none where there is no program for them.
+    processes: Option<Arc<JobProcesses>>,
     modules: Arc<Modules>,
     host: Arc<Host>,
     spool: Arc<Spool>,
@@ -114,6 +118,8 @@ pub struct JobRunner {
 pub struct JobResources {
     /// Runs the functions.
     pub pool: Pool,
+    /// Starts the processes of jobs that outlive the minion; none where there is no program for them.
+    pub processes: Option<JobProcesses>,
     /// The functions that can be run.
     pub modules: Modules,
     /// The parts of the minion that functions may use.
@@ -133,6 +139,7 @@ impl JobRunner {
             id,
             most_taken: MAX_WAITING + threads,
             pool: resources.pool,
+            processes: resources.processes.map(Arc::new),
             modules: Arc::new(resources.modules),
             host: resources.host,
             spool: resources.spool,
@@ -238,8 +245,26 @@ impl JobRunner {
         });
     }
 
+    /// Goes on with the jobs that an earlier start of the minion began, and whose processes run or have ended. Does not wait.
+    pub fn take_over(self: &Arc<Self>, left: Vec<LeftJob>) {
+        for running in take_over(left, &self.host, &self.spool) {
+            self.taken.add(&running.jid);
+            // It runs already, so it does not wait for others.
+            let permit = self.pool.try_acquire();
+            let this = Arc::clone(self);
+            self.jobs.spawn(async move {
+                let jid = running.jid.clone();
+                let announcement = this.report_begun(&jid);
+                let end = this.watch(running, permit).await;
+                drop(announcement);
+                this.log_end(&jid, end.as_ref());
+                this.taken.remove(&jid);
+            });
+        }
+    }
+
     /// Takes no more jobs, and waits a few seconds for the running ones: first for their end, then,
-    /// interrupted, for their returns.
+    /// interrupted, for their returns. Jobs in processes of their own go on without it.
     pub async fn drain(&self) {
         self.draining.cancel();
         let clock = self.context.clock;
@@ -327,24 +352,99 @@ impl JobRunner {
         }
         tracing::info!("job {jid}: running {}", job.fun);
         let announcement = self.report_begun(&jid);
-        let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
-        let (spool, copy) = (Arc::clone(&self.spool), job.clone());
-        let work = move || run_job(&modules, &host, &spool, &copy, secrets.as_ref(), entered);
-        let end = self.pool.run(permit, work).await;
+        let end = match &self.processes {
+            Some(processes) if self.modules.wants_own_process(&job.fun) => {
+                let processes = Arc::clone(processes);
+                self.run_in_process(processes, &job, secrets, entered, permit)
+                    .await
+            }
+            _ => {
+                let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
+                let (spool, copy) = (Arc::clone(&self.spool), job.clone());
+                let work =
+                    move || run_job(&modules, &host, &spool, &copy, secrets.as_ref(), entered);
+                self.pool.run(permit, work).await
+            }
+        };
         drop(announcement);
+        self.log_end(&jid, end.as_ref());
+        if end.is_none() {
+            let spool = Arc::clone(&self.spool);
+            let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
+            // An error means that this panicked too, which the runtime logs.
+            let _ = self.context.spawn_blocking(lost).await;
+        }
+    }
+
+    fn log_end(&self, jid: &Jid, end: Option<&JobEnd>) {
         match end {
             Some(JobEnd::Spooled(retcode)) => {
                 tracing::info!("job {jid}: returned, retcode {retcode}");
             }
             Some(JobEnd::NotBegun(error)) => tracing::info!("job {jid}: not begun: {error}"),
-            None => {
-                tracing::error!("job {jid}: the code that runs jobs panicked");
-                let spool = Arc::clone(&self.spool);
-                let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
-                // An error means that this panicked too, which the runtime logs.
-                let _ = self.context.spawn_blocking(lost).await;
+            Some(JobEnd::LeftRunning) => {
+                tracing::info!(
+                    "job {jid}: goes on without this minion; the next one delivers its return"
+                );
+            }
+            None => tracing::error!("job {jid}: the code that runs jobs panicked"),
+        }
+    }
+
+    /// Runs a job in a process of its own. Returns none only when the code that does it panicked.
+    async fn run_in_process(
+        &self,
+        processes: Arc<JobProcesses>,
+        job: &Job,
+        secrets: Option<Secrets>,
+        entered: Entered,
+        permit: Permit,
+    ) -> Option<JobEnd> {
+        let (host, spool) = (Arc::clone(&self.host), Arc::clone(&self.spool));
+        let secrets = Arc::new(secrets);
+        let (copy, values) = (job.clone(), Arc::clone(&secrets));
+        let modules = Arc::clone(&self.modules);
+        let begin = move || {
+            let secrets = Option::as_ref(&values);
+            begin_in_process(&processes, &modules, &host, &spool, &copy, secrets, entered)
+        };
+        match self.pool.run_io(begin).await? {
+            Begun::Running(running) => self.watch(running, Some(permit)).await,
+            Begun::Ended(end) => Some(end),
+            Begun::NoProcess(entered) => {
+                let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
+                let (spool, copy) = (Arc::clone(&self.spool), job.clone());
+                let work = move || {
+                    let secrets = Option::as_ref(&secrets);
+                    run_begun(&modules, &host, &spool, &copy, secrets, entered)
+                };
+                self.pool.run(permit, work).await
             }
         }
+    }
+
+    /// Waits for the end of a job's process, unless the minion stops before, and puts its return into the spool.
+    async fn watch(&self, running: RunningProcess, permit: Option<Permit>) -> Option<JobEnd> {
+        let watched = tokio::select! {
+            biased;
+            watched = running.ended() => watched,
+            () = self.draining.cancelled() => return Some(JobEnd::LeftRunning),
+        };
+        if let Err(error) = watched {
+            tracing::error!(
+                "job {}: its process cannot be watched, so the next start of the minion delivers its return: {error}",
+                running.jid
+            );
+            self.draining.cancelled().await;
+            return Some(JobEnd::LeftRunning);
+        }
+        let (modules, spool) = (Arc::clone(&self.modules), Arc::clone(&self.spool));
+        let end = self
+            .pool
+            .run_io(move || running.collect(&modules, &spool))
+            .await;
+        drop(permit);
+        end
     }
 
     /// Asks the master whether the job may begin. Without a session it may not: the next one begins with

@@ -1,6 +1,7 @@
 //! Jobs from their arrival until the master has their returns.
 
 mod batch_size;
+mod job_processes;
 pub(crate) mod job_runner;
 pub(crate) mod pool;
 mod return_parts;

@@ -54,6 +54,12 @@ impl Pool {
         permit_of(&self.permits).await
     }
 
+    /// Returns a permit to use a thread if one is free.
+    pub fn try_acquire(&self) -> Option<Permit> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.ok().map(Permit)
+    }
+
     /// Waits for one of the few threads that are kept for functions about other jobs, so that these can
     /// be ended while they hold all other threads.
     ///

@@ -9,7 +9,6 @@ use saline_messages::{ArgumentPlace, Arguments, Job, Return, Secrets};
 use crate::spool::{BeginError, Spool};
 use saline_modules::Host;
 use saline_modules::job::{Ending, Entered};
-use saline_modules::oversize_output;
 use saline_modules::{Modules, Outcome, ended_before_start};
 
 /// The end of a job that got a thread.
@@ -19,6 +18,8 @@ pub enum JobEnd {
     Spooled(i64),
     /// The job was begun before, has expired or was cancelled; nothing was done.
     NotBegun(BeginError),
+    /// The minion stops, and the process of the job goes on.
+    LeftRunning,
 }
 
 /// Notes in the spool that the job begins, runs its function, and spools the return. The values of secret arguments
@@ -31,15 +32,33 @@ pub fn run_job(
     secrets: Option<&Secrets>,
     entered: Entered,
 ) -> JobEnd {
-    match spool.begin(job) {
-        Ok(()) => {}
-        Err(error @ (BeginError::Seen | BeginError::Over)) => return JobEnd::NotBegun(error),
-        Err(BeginError::Io(error)) => {
+    if let Err(end) = begin(spool, job) {
+        return end;
+    }
+    run_begun(modules, host, spool, job, secrets, entered)
+}
+
+/// Notes in the spool that the job begins.
+pub(super) fn begin(spool: &Spool, job: &Job) -> Result<(), JobEnd> {
+    spool.begin(job).map_err(|error| match error {
+        BeginError::Seen | BeginError::Over => JobEnd::NotBegun(error),
+        BeginError::Io(error) => {
             tracing::error!("job {}: not run: {error}", job.jid);
             let why = format!("not run: the minion could not write to its spool: {error}");
-            return refuse_job(spool, job, &why);
+            refuse_job(spool, job, &why)
         }
-    }
+    })
+}
+
+/// Runs the function of a job whose beginning is noted, and spools the return.
+pub(super) fn run_begun(
+    modules: &Modules,
+    host: &Host,
+    spool: &Spool,
+    job: &Job,
+    secrets: Option<&Secrets>,
+    entered: Entered,
+) -> JobEnd {
     let failed = |failure| Outcome::of_failure(&failure, &job.fun, "");
     let call = |(arguments, hidden): (Arguments, Vec<ArgumentPlace>)| {
         modules.call_hiding(&job.fun, arguments, &hidden, host, entered.control())
@@ -65,7 +84,7 @@ pub fn run_job(
 }
 
 /// Returns the arguments of a job with the values of the secret ones, and the places of these.
-fn revealed(
+pub(super) fn revealed(
     job: &Job,
     secrets: Option<&Secrets>,
 ) -> Result<(Arguments, Vec<ArgumentPlace>), Failure> {
@@ -106,31 +125,25 @@ fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
     }
 }
 
-/// Makes the return. When it is too large to be sent, stores it in a file and makes a return that
-/// names the file.
+/// Makes the return.
 fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
-    let Outcome { value, retcode } = outcome;
     #[cfg(feature = "chaos")]
-    let value = match value {
+    let outcome = Outcome {
+        value: shortened(outcome.value),
+        ..outcome
+    };
+    let (retcode, payload) = outcome.pack(&job.fun, host);
+    build(job, retcode, payload)
+}
+
+/// Spoils a text, so that the books of the fault injector must notice.
+#[cfg(feature = "chaos")]
+pub(super) fn shortened(value: Value) -> Value {
+    match value {
         Value::Text(mut text) if saline_daemon::sabotage::is_on("shorten-returns") => {
             text.pop();
             Value::Text(text)
         }
         value => value,
-    };
-    let payload = Packed::pack(&value);
-    // Freed early: it may be large, and the packed copy exists now.
-    drop(value);
-    let limit = host.max_payload();
-    if payload.as_bytes().len() <= limit {
-        return build(job, retcode, payload);
     }
-    let size = payload.as_bytes().len();
-    let stored = match oversize_output::keep(&host.cache_dir, payload.as_bytes()) {
-        Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
-        Err(error) => format!("it could not be stored: {error}"),
-    };
-    let why = format!("the return of {size} bytes is above the limit of {limit} bytes; {stored}");
-    let outcome = Outcome::of_failure(&Failure::Invocation(why), &job.fun, "");
-    build(job, outcome.retcode, Packed::pack(&outcome.value))
 }

@@ -13,7 +13,7 @@ mod refused;
 mod start_note;
 mod starts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -82,19 +82,30 @@ impl Spool {
     /// When the file exists and cannot be read, when somebody else could change it, or the system has no
     /// randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
-        Self::open_with(path, sync_always, None)
+        Self::open_with(path, sync_always, None, &BTreeSet::new())
     }
 
     /// The same, of a minion whose identity is in the folder `identity`: what is noted there of the last start makes a
-    /// start whose spool was emptied, or put back from a copy, the successor of that one.
+    /// start whose spool was emptied, or put back from a copy, the successor of that one. The jobs in `left` were not
+    /// interrupted: their processes run, or have left returns.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_beside(path: PathBuf, sync_always: bool, identity: &Path) -> io::Result<Self> {
-        Self::open_with(path, sync_always, StartNote::take(identity))
+    pub fn open_beside(
+        path: PathBuf,
+        sync_always: bool,
+        identity: &Path,
+        left: &BTreeSet<Jid>,
+    ) -> io::Result<Self> {
+        Self::open_with(path, sync_always, StartNote::take(identity), left)
     }
 
-    fn open_with(path: PathBuf, sync_always: bool, note: Option<StartNote>) -> io::Result<Self> {
+    fn open_with(
+        path: PathBuf,
+        sync_always: bool,
+        note: Option<StartNote>,
+        left: &BTreeSet<Jid>,
+    ) -> io::Result<Self> {
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("forget-spool") {
             // An error means that there was none.
@@ -170,6 +181,9 @@ impl Spool {
             false => INTERRUPTED,
         };
         for (jid, fun) in interrupted {
+            if left.contains(&jid) {
+                continue;
+            }
             tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
             spool.finish(Return {
                 jid,
@@ -349,15 +363,33 @@ impl Spool {
         }
     }
 
+    /// Notes that a job runs which an earlier start of the minion began, if the spool does not know it: it was emptied.
+    pub fn take_over(&self, jid: &Jid, fun: &str, expires: MasterTime) {
+        let mut file = lock(&self.file);
+        if self.known(jid) != Known::No {
+            return;
+        }
+        let record = Record::Started {
+            jid: jid.clone(),
+            fun: fun.to_owned(),
+            expires,
+        };
+        let range = file.append(&record, true).inspect_err(|error| {
+            tracing::warn!("job {jid}: it runs, which is not noted in the spool: {error}");
+        });
+        lock(&self.index).set(jid, Some(expires), SpooledJob::Running(range.ok()));
+    }
+
     /// Keeps a return until it is acknowledged: in the file, or, if the disk does not take it, in
-    /// memory.
-    pub fn finish(&self, returned: Return) {
+    /// memory. Returns whether the file has it.
+    pub fn finish(&self, returned: Return) -> bool {
         let jid = returned.jid.clone();
         let record = Record::Return(returned);
         let mut file = lock(&self.file);
         let appended = file.append(&record, true);
+        let is_written = appended.is_ok();
         let Record::Return(returned) = record else {
-            return;
+            return is_written;
         };
         let mut index = lock(&self.index);
         let state = match appended {
@@ -376,6 +408,7 @@ impl Spool {
         index.set(&jid, None, state);
         drop(index);
         self.returned.notify_one();
+        is_written
     }
 
     /// Keeps the return of a job that could not begin. The job counts as seen from now on.

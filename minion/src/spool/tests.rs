@@ -431,7 +431,7 @@ fn an_older_spool_shows_by_the_heartbeats_that_it_noted() {
 fn a_start_without_its_spool_follows_the_one_that_is_noted_beside_the_identity() {
     let folder = Folder::new();
     let identity = folder.0.path().join("pki");
-    let open = || Spool::open_beside(folder.path(), false, &identity).unwrap();
+    let open = || Spool::open_beside(folder.path(), false, &identity, &BTreeSet::new()).unwrap();
     let first = open();
     let (noted, id) = (first.start(), first.start().id);
     assert!(noted.predecessors.is_empty() && !noted.power_lost);
@@ -458,7 +458,7 @@ fn a_start_without_its_spool_follows_the_one_that_is_noted_beside_the_identity()
 
     // One that uses the same identity at the same time has proof of nothing.
     let other = folder.0.path().join("other/spool.log");
-    let beside = Spool::open_beside(other.clone(), false, &identity).unwrap();
+    let beside = Spool::open_beside(other.clone(), false, &identity, &BTreeSet::new()).unwrap();
     assert_eq!(beside.start().predecessors, []);
     drop((restored, beside));
     // Neither has a copy of the machine, where the folder is another one.
@@ -466,7 +466,9 @@ fn a_start_without_its_spool_follows_the_one_that_is_noted_beside_the_identity()
     std::fs::create_dir(&copied).unwrap();
     std::fs::copy(identity.join("last_start"), copied.join("last_start")).unwrap();
     std::fs::remove_file(&other).unwrap();
-    let copy = Spool::open_beside(other, false, &copied).unwrap().start();
+    let copy = Spool::open_beside(other, false, &copied, &BTreeSet::new())
+        .unwrap()
+        .start();
     assert_eq!(copy.predecessors, []);
     assert!(!copy.predecessor_ended);
 }

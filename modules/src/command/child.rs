@@ -9,7 +9,6 @@ use rustix::process::Signal;
 use saline_exec::{End, LaunchError, Process, Streams};
 use saline_protocol::transport::{Clock, Instant};
 
-use super::orphans::{self, Noted};
 use super::{Command, CommandError, Finished, Output};
 use crate::host::Host;
 use crate::job::{CommandProcess, JobControl, StartError, timespec};
@@ -58,7 +57,7 @@ impl Command {
         let (process, group) = started.map_err(|error| self.not_started(error))?;
         let output = || Output::new(host.max_payload(), self.file_most(host), &host.cache_dir);
         let running = Running {
-            group: Group::of(process, group, host),
+            group: Group::of(process, group),
             stdin,
             written: 0,
             stdout: Some(nonblocking(stdout)?),
@@ -136,19 +135,14 @@ struct Group<'a> {
     process: Process,
     signals: CommandProcess<'a>,
     end: Option<End>,
-    _noted: Option<Noted>,
 }
 
 impl<'a> Group<'a> {
-    fn of(process: Process, signals: CommandProcess<'a>, host: &Host) -> Self {
-        let pid = process.pid().as_raw_nonzero().get().unsigned_abs();
-        let noted = orphans::note(&host.cache_dir, pid)
-            .inspect_err(|error| tracing::debug!("cannot note a running command: {error}"));
+    fn of(process: Process, signals: CommandProcess<'a>) -> Self {
         Self {
             process,
             signals,
             end: None,
-            _noted: noted.ok(),
         }
     }
 

@@ -40,6 +40,7 @@ impl Command {
                 Folder::Given(folder.map_err(|error| self.impossible(error.into()))?);
         }
         description.umask = self.umask;
+        description.ends_with_starter = !self.background;
         Ok(description)
     }
 

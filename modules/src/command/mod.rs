@@ -2,7 +2,6 @@
 
 mod child;
 mod describe;
-pub mod orphans;
 mod output;
 #[cfg(test)]
 pub(crate) mod tests;

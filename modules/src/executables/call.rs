@@ -33,7 +33,7 @@ pub(super) fn run(job: &JobContext<'_>, arguments: BoundArguments) -> Result<Out
         ("jid", Value::from(job.job.description().jid.as_str())),
     ]);
     let command = Command {
-        argv: vec![executable.path.display().to_string()],
+        argv: vec![executable.file.path.display().to_string()],
         folder: Some(PathBuf::from("/")),
         user: described.user.clone(),
         input: json::line(&call),

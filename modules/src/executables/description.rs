@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use saline_functions::{Function, Literal, Parameter, ParameterKind};
+use saline_functions::{Function, Literal, Parameter, ParameterKind, RunsIn};
 use serde::Deserialize;
 
 use super::Described;
@@ -162,6 +162,7 @@ impl DescribedFunction {
             blocks: true,
             changes: false,
             acts_once: false,
+            runs_in: RunsIn::OwnProcess,
             time: None,
             code: run,
         };

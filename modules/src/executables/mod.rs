@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use saline_functions::{Failure, Function, Registry};
 use saline_private_files::{Changeable, changeable};
+use serde::{Deserialize, Serialize};
 
 use crate::JobContext;
 use crate::command::Command;
@@ -38,9 +39,16 @@ pub struct Executables {
 /// An executable that has described its functions.
 #[derive(Debug)]
 struct Executable {
+    file: DescribedFile,
+    functions: Vec<Described>,
+}
+
+/// The file of an executable, and what it printed about its functions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DescribedFile {
     path: PathBuf,
     version: FileVersion,
-    functions: Vec<Described>,
+    printed: Vec<u8>,
 }
 
 /// A function of an executable.
@@ -54,7 +62,7 @@ struct Described {
 }
 
 /// The version of a file: another one has another of these.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct FileVersion {
     file: (u64, u64),
     size: u64,
@@ -150,7 +158,7 @@ impl Executables {
     }
 
     /// Returns the path of the executable of a module.
-    fn path(&self, module: &str) -> Option<PathBuf> {
+    pub(crate) fn path(&self, module: &str) -> Option<PathBuf> {
         if !is_module_name(module) {
             return None;
         }
@@ -186,7 +194,7 @@ impl Executables {
             |why: String| Failure::Execution(format!("{} is not used: {why}", path.display()));
         let version = trusted(path).map_err(|error| refused(error.to_string()))?;
         let known = self.lock().get(path).cloned();
-        if let Some(known) = known.filter(|known| known.version == version) {
+        if let Some(known) = known.filter(|known| known.file.version == version) {
             return Ok(known);
         }
         let command = Command {
@@ -210,16 +218,39 @@ impl Executables {
             )));
         }
         let printed = done.stdout.into_bytes().map_err(refused)?;
-        let description = Description::decode(&printed).map_err(|error| {
-            refused(format!("what --describe prints is not understood: {error}"))
-        })?;
-        let executable = Arc::new(Executable {
+        let file = DescribedFile {
             path: path.to_owned(),
             version,
-            functions: description.functions(),
-        });
-        self.lock().insert(path.to_owned(), Arc::clone(&executable));
+            printed,
+        };
+        self.remember(file)
+            .map_err(|error| refused(format!("what --describe prints is not understood: {error}")))
+    }
+
+    /// Returns the executable of `fun` as it described itself, if it did, so that another process need not ask it.
+    pub(crate) fn described(&self, fun: &str) -> Option<DescribedFile> {
+        let (module, _) = fun.split_once('.')?;
+        let known = self.lock().get(&self.path(module)?).cloned();
+        Some(known?.file.clone())
+    }
+
+    /// Takes over how an executable described itself, here or in another process. A description of an older version of the
+    /// file is never used.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn remember(&self, file: DescribedFile) -> Result<Arc<Executable>, String> {
+        let functions = Description::decode(&file.printed)?.functions();
+        let path = file.path.clone();
+        let executable = Arc::new(Executable { file, functions });
+        self.lock().insert(path, Arc::clone(&executable));
         Ok(executable)
+    }
+
+    /// Takes over what another process has learnt of an executable.
+    pub(crate) fn learn(&self, file: DescribedFile) {
+        // The other process has understood it.
+        let _ = self.remember(file);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Arc<Executable>>> {

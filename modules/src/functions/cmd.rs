@@ -89,7 +89,7 @@ struct Asked {
 ///
 ///     saline '*' cmd.run "df /var | awk '{print \$5}'"
 ///     saline '*' cmd.run 'echo $HOME' env='{HOME: /tmp}' cwd=/ timeout=10
-#[function]
+#[function(own_process)]
 fn run(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
     let done = asked.execute(job, Wanted::Merged)?;
     asked.outcome(done.stdout, done.retcode, done.timed_out)
@@ -101,7 +101,7 @@ fn run(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Fail
 /// CLI Example:
 ///
 ///     saline '*' cmd.run_all 'systemctl is-active sshd'
-#[function]
+#[function(own_process)]
 fn run_all(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
     let done = asked.execute(job, Wanted::Apart)?;
     let (retcode, timed_out) = (done.retcode, done.timed_out);
@@ -119,7 +119,7 @@ fn run_all(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, 
 /// CLI Example:
 ///
 ///     saline '*' cmd.retcode 'test -f /var/run/reboot-required'
-#[function]
+#[function(own_process)]
 fn retcode(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
     let done = asked.execute(job, Wanted::Nothing)?;
     let retcode = asked.retcode(done.retcode, done.timed_out);
@@ -132,7 +132,7 @@ fn retcode(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, 
 /// CLI Example:
 ///
 ///     saline '*' cmd.run_stdout 'id -un'
-#[function]
+#[function(own_process)]
 fn run_stdout(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
     let done = asked.execute(job, Wanted::Apart)?;
     asked.outcome(done.stdout, done.retcode, done.timed_out)
@@ -143,7 +143,7 @@ fn run_stdout(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcom
 /// CLI Example:
 ///
 ///     saline '*' cmd.run_stderr 'ls /no/such/folder'
-#[function]
+#[function(own_process)]
 fn run_stderr(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
     let done = asked.execute(job, Wanted::Apart)?;
     asked.outcome(done.stderr, done.retcode, done.timed_out)

@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: Functions = &[&SEND, &FIRE_MASTER];
 /// CLI Example:
 ///
 ///     saline '*' event.send backup/done files=1204
-#[function]
+#[function(in_minion)]
 fn send(
     job: &JobContext<'_>,
     tag: String,
@@ -35,7 +35,7 @@ fn send(
 /// CLI Example:
 ///
 ///     saline '*' event.fire_master '{files: 1204}' backup/done
-#[function]
+#[function(in_minion)]
 fn fire_master(job: &JobContext<'_>, data: Mapping, tag: String) -> Result<bool, Failure> {
     fire(job, &tag, data)
 }

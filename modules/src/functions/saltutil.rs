@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: Functions = &[
 /// CLI Example:
 ///
 ///     saline '*' saltutil.running
-#[function(nonblocking)]
+#[function(nonblocking, in_minion)]
 fn running(job: &JobContext<'_>) -> Vec<Value> {
     let jobs = job.host.running.list();
     jobs.iter().map(RunningJob::to_value).collect()
@@ -34,7 +34,7 @@ fn running(job: &JobContext<'_>) -> Vec<Value> {
 /// CLI Example:
 ///
 ///     saline '*' saltutil.find_job 20261121091409931549
-#[function(nonblocking)]
+#[function(nonblocking, in_minion)]
 fn find_job(job: &JobContext<'_>, jid: String) -> Value {
     let jid = Jid::parse(&jid).ok();
     let found = jid.and_then(|jid| job.host.running.find(&jid));
@@ -59,7 +59,7 @@ fn find_job(job: &JobContext<'_>, jid: String) -> Value {
 /// CLI Example:
 ///
 ///     saline '*' saltutil.signal_job 20261121091409931549 SIGHUP
-#[function(nonblocking)]
+#[function(nonblocking, in_minion)]
 fn signal_job(job: &JobContext<'_>, jid: String, sig: String) -> Result<String, Failure> {
     let signal = parse_signal(&sig)
         .ok_or_else(|| Failure::Invocation(format!("sig: there is no signal {sig:?}")))?;
@@ -71,7 +71,7 @@ fn signal_job(job: &JobContext<'_>, jid: String, sig: String) -> Result<String, 
 /// CLI Example:
 ///
 ///     saline '*' saltutil.term_job 20261121091409931549
-#[function(nonblocking)]
+#[function(nonblocking, in_minion)]
 fn term_job(job: &JobContext<'_>, jid: String) -> Result<String, Failure> {
     send(job, &jid, Signal::TERM)
 }
@@ -81,7 +81,7 @@ fn term_job(job: &JobContext<'_>, jid: String) -> Result<String, Failure> {
 /// CLI Example:
 ///
 ///     saline '*' saltutil.kill_job 20261121091409931549
-#[function(nonblocking)]
+#[function(nonblocking, in_minion)]
 fn kill_job(job: &JobContext<'_>, jid: String) -> Result<String, Failure> {
     send(job, &jid, Signal::KILL)
 }
@@ -136,7 +136,7 @@ fn send(context: &JobContext<'_>, jid: &str, signal: Signal) -> Result<String, F
 ///     saline '*' saltutil.refused_returns
 ///     saline '*' saltutil.refused_returns 20261121091409931549
 ///     saline web1 saltutil.refused_returns 20261121091409931549 forget=True
-#[function]
+#[function(in_minion)]
 fn refused_returns(
     job: &JobContext<'_>,
     jid: Option<String>,
@@ -182,7 +182,7 @@ fn refused_returns(
 /// CLI Example:
 ///
 ///     saline '*' saltutil.refresh_grains
-#[function]
+#[function(in_minion)]
 #[expect(unused_variables, reason = "there is no pillar")]
 fn refresh_grains(
     job: &JobContext<'_>,

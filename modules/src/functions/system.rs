@@ -37,7 +37,7 @@ const TIME_TO_PLAN: Duration = Duration::from_secs(60);
 ///
 ///     saline '*' system.reboot
 ///     saline '*' system.reboot at_time=5
-#[function(changes, acts_once)]
+#[function(changes, acts_once, in_minion)]
 fn reboot(
     job: &JobContext<'_>,
     at_time: Option<Minutes>,
@@ -51,7 +51,7 @@ fn reboot(
 /// CLI Example:
 ///
 ///     saline '*' system.shutdown at_time=5
-#[function(changes, acts_once)]
+#[function(changes, acts_once, in_minion)]
 fn shutdown(
     job: &JobContext<'_>,
     at_time: Option<Minutes>,
@@ -65,7 +65,7 @@ fn shutdown(
 /// CLI Example:
 ///
 ///     saline '*' system.poweroff
-#[function(changes, acts_once)]
+#[function(changes, acts_once, in_minion)]
 fn poweroff(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<Outcome, Failure> {
     plan(job, "poweroff", "-P", None, test)
 }
@@ -75,7 +75,7 @@ fn poweroff(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<Outcom
 /// CLI Example:
 ///
 ///     saline '*' system.halt
-#[function(changes, acts_once)]
+#[function(changes, acts_once, in_minion)]
 fn halt(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<Outcome, Failure> {
     plan(job, "halt", "-H", None, test)
 }

@@ -41,6 +41,21 @@ impl GrainStore {
         store
     }
 
+    /// Creates a store of the grains of a minion that another process collected.
+    pub(crate) fn fixed(id: MinionId, grains: Value) -> Self {
+        Self {
+            id,
+            master: String::new(),
+            configured: Vec::new(),
+            current: watch::Sender::new(Arc::new(grains)),
+        }
+    }
+
+    /// Returns the id of the minion.
+    pub(crate) fn id(&self) -> &MinionId {
+        &self.id
+    }
+
     /// Returns all grains: a mapping in alphabetical order.
     pub fn all(&self) -> Arc<Value> {
         Arc::clone(&self.current.borrow())

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::job_signal::ends_a_job;
 use super::stop::wait_for_any;
 use super::{Ending, RunningJob, SignalEffect, Stop};
+use crate::job_process::JobProcess;
 
 /// The control of one job, shared by the thread that runs it and by the jobs that look at it.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ enum Activity {
     StartingCommand,
     /// A command runs; this process leads its group, and nothing else has its number.
     Command(Pid),
+    /// The function runs in a process of its own, which knows what it does.
+    Elsewhere(Arc<JobProcess>),
 }
 
 /// The reason why a wait ended.
@@ -66,11 +69,13 @@ impl JobControl {
         }
     }
 
-    /// Returns the description of the job, with the pid of its command while one runs.
+    /// Returns the description of the job, with the pid of its own process, or of its command while one runs.
     pub fn description(&self) -> RunningJob {
         let mut description = self.description.clone();
-        if let Activity::Command(leader) = self.lock().activity {
-            description.pid = number(leader);
+        match &self.lock().activity {
+            Activity::Command(leader) => description.pid = number(*leader),
+            Activity::Elsewhere(process) => description.pid = process.pid(),
+            _ => {}
         }
         description
     }
@@ -91,6 +96,17 @@ impl JobControl {
         }
         state.activity = Activity::Computing;
         Ok(())
+    }
+
+    /// Notes that the job runs in a process of its own. If it was asked to end meanwhile, the process is told.
+    pub fn runs_in(&self, process: Arc<JobProcess>) {
+        let mut state = self.lock();
+        state.activity = Activity::Elsewhere(Arc::clone(&process));
+        let ending = state.ending.clone();
+        drop(state);
+        if let Some(ending) = ending {
+            process.signal(&ending);
+        }
     }
 
     /// Waits until the job is asked to end.
@@ -116,6 +132,15 @@ impl JobControl {
     pub fn signal(&self, request: Ending) -> SignalEffect {
         let signal = request.signal;
         let mut state = self.lock();
+        if let Activity::Elsewhere(process) = &state.activity {
+            let process = Arc::clone(process);
+            if ends_a_job(signal) {
+                state.ending.get_or_insert_with(|| request.clone());
+            }
+            // The process may take a while to answer.
+            drop(state);
+            return process.signal(&request);
+        }
         if ends_a_job(signal) {
             state.ending.get_or_insert(request);
         } else if !matches!(state.activity, Activity::Command(_)) {
@@ -133,6 +158,8 @@ impl JobControl {
                 Ok(()) => SignalEffect::Sent(number(*leader)),
                 Err(error) => SignalEffect::Refused(number(*leader), error),
             },
+            // It is done above.
+            Activity::Elsewhere(_) => SignalEffect::Noted,
         };
         let ends = state.ending.is_some();
         drop(state);

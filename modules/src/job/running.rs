@@ -74,6 +74,11 @@ impl Entered {
     pub fn control(&self) -> &JobControl {
         &self.control
     }
+
+    /// Returns the same for another thread.
+    pub fn shared_control(&self) -> Arc<JobControl> {
+        Arc::clone(&self.control)
+    }
 }
 
 impl Drop for Entered {

@@ -18,7 +18,7 @@ pub struct RunningJob {
     pub target_kind: &'static str,
     /// The user who asked.
     pub user: String,
-    /// The process of the job's command while one runs, otherwise the minion's own.
+    /// The job's own process if it has one, or that of its command while one runs, otherwise the minion's.
     pub pid: u32,
 }
 

@@ -1,4 +1,4 @@
-use saline_functions::{Failure, function};
+use saline_functions::{Failure, RunsIn, function};
 use saline_messages::ArgumentPlace;
 
 use super::super::JobContext;
@@ -359,4 +359,37 @@ fn a_job_of_several_functions_returns_each_by_its_name() {
         text(&short),
         "ERROR executing 'test.echo,test.retcode,test.nope': 3 functions have 2 lists of arguments"
     );
+}
+
+#[test]
+fn changes_and_commands_run_in_processes_of_their_own_and_what_acts_on_the_minion_does_not() {
+    let modules = Modules::built_in();
+    for fun in [
+        "cmd.run",
+        "cmd.retcode",
+        "file.write",
+        "hosts.add_host",
+        "test.ping,cmd.run",
+    ] {
+        assert!(modules.wants_own_process(fun), "{fun}");
+    }
+    for fun in [
+        "test.ping",
+        "test.ping,status.uptime",
+        "saltutil.running",
+        "saltutil.running,cmd.run",
+        "event.send",
+        "system.reboot",
+        "nosuch.function",
+    ] {
+        assert!(!modules.wants_own_process(fun), "{fun}");
+    }
+    for (name, function) in modules.registry.iter() {
+        let acts_on_minion = ["saltutil.", "event."].iter().any(|m| name.starts_with(m));
+        if acts_on_minion {
+            assert_eq!(function.runs_in, RunsIn::MinionsProcess, "{name}");
+        } else if function.changes {
+            assert_ne!(function.runs_in, RunsIn::AnyProcess, "{name}");
+        }
+    }
 }

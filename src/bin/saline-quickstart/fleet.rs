@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
-use saline_testing::processes::TIMEOUT;
+use saline_testing::processes::{TIMEOUT, end_jobs_below};
 use saline_testing::{Daemon, Folders, MinionFile, Ports, Programs};
 
 /// Ends the calling process when its parent ends, so that a daemon does not outlive the quickstart.
@@ -21,7 +21,7 @@ pub struct Fleet {
     programs: Programs,
     folders: Folders,
     /// Removed last, when no daemon uses it any more.
-    _root: tempfile::TempDir,
+    root: tempfile::TempDir,
 }
 
 impl Fleet {
@@ -32,7 +32,7 @@ impl Fleet {
             daemons: Vec::new(),
             programs: Programs::this()?,
             folders: Folders::under(root.path()),
-            _root: root,
+            root,
         })
     }
 
@@ -102,5 +102,6 @@ impl Drop for Fleet {
                 let _ = daemon.end(TIMEOUT);
             }
         }
+        end_jobs_below(self.root.path());
     }
 }

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             saline_minion::run_with(registry, saline_exec::Program::this_one(&[]))
         }
         Some("saline-exec") => saline_exec::main(),
+        Some(saline_modules::job_process::PROGRAM) => saline_modules::job_process::main(),
         Some("saline") => operator(saline_cli::saline(
             std::env::args_os(),
             registry,

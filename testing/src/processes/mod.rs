@@ -2,6 +2,7 @@
 
 mod daemon;
 mod folders;
+mod jobs;
 mod log;
 mod ports;
 mod process;
@@ -10,6 +11,7 @@ mod resident;
 
 pub use daemon::Daemon;
 pub use folders::{Folders, MinionFile};
+pub use jobs::end_jobs_below;
 pub use log::Log;
 pub use ports::Ports;
 pub use process::{Process, ended};

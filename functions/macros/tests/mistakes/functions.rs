@@ -29,4 +29,8 @@ fn changes_untested(_: &Place, path: String) {}
 #[function]
 fn tests_nothing(_: &Place, #[default(false)] test: bool) {}
 
+/// Runs in two processes.
+#[function(own_process, in_minion)]
+fn in_two_processes(_: &Place) {}
+
 fn main() {}

@@ -1,0 +1,116 @@
+//! The main of `saline-job`: runs one function, and leaves its return.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use saline_data::{Packed, Value};
+use saline_messages::StartId;
+
+use super::call::Call;
+use super::control;
+use super::log_lines::{Collector, LogLines};
+use super::result::{JobResult, Left};
+use crate::event_queue::EventQueue;
+use crate::grains::GrainStore;
+use crate::job::Stop;
+use crate::{Host, Modules, Outcome};
+
+/// The exit code of a process that was not started by a minion.
+const NOT_STARTED: u8 = 125;
+
+/// The exit code of a process that ran nothing, since its job was given up.
+pub(super) const GIVEN_UP: u8 = 3;
+
+/// The exit code of a process that left its return in memory.
+pub(super) const LEFT_IN_MEMORY: u8 = 4;
+
+/// The exit code of a process whose return could be left nowhere.
+pub(super) const NOT_LEFT: u8 = 5;
+
+/// The lines that the function logs.
+static LOG: LogLines = LogLines::new();
+
+/// Runs the function that a minion describes over descriptor 0, and leaves its return in the job's folder.
+pub fn main() -> ExitCode {
+    let detached = saline_exec::detach();
+    let memory = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let listener = io::stdout().as_fd().try_clone_to_owned();
+    let call = memory.map(|memory| (Call::from_memory(&memory), memory));
+    let (Ok(()), Ok((Ok(call), memory)), Ok(listener)) = (detached, call, listener) else {
+        eprintln!("saline-job runs one job of saline-minion, and is not started by hand");
+        return ExitCode::from(NOT_STARTED);
+    };
+    // Held until the end of the process.
+    let Ok(Some(_lock)) = call.folder.claim() else {
+        return ExitCode::from(GIVEN_UP);
+    };
+    let folder = call.folder.clone();
+    let result = run(call, UnixListener::from(listener));
+    match result.leave(&folder, &memory) {
+        Ok(Left::InFile) => ExitCode::SUCCESS,
+        Ok(Left::InMemory) => ExitCode::from(LEFT_IN_MEMORY),
+        Err(_) => ExitCode::from(NOT_LEFT),
+    }
+}
+
+/// Runs the function.
+fn run(call: Call, listener: UnixListener) -> JobResult {
+    // Nothing has set one before.
+    let _ = tracing::subscriber::set_global_default(Collector(&LOG));
+    let grains = GrainStore::fixed(call.id.clone(), call.grains.unpack().unwrap_or_default());
+    // No function here fires events: those that do run in the minion's process.
+    let events = EventQueue::without_master(call.id, StartId([0; 16]));
+    let stop = match Stop::new() {
+        Ok(stop) => stop,
+        Err(error) => {
+            let text = Value::from(format!("ERROR: cannot create an eventfd: {error}"));
+            return JobResult {
+                retcode: 1,
+                payload: Packed::pack(&text),
+                log: LOG.take(),
+                described: None,
+            };
+        }
+    };
+    let host = Host::new(
+        grains,
+        events,
+        None,
+        stop,
+        call.cache_dir,
+        call.launcher,
+        call.max_message,
+    );
+    host.set_output_file_size(call.output_file_size);
+    let modules = Modules::of_this_machine().with_executables(call.module_dirs);
+    let was_described = call.described.is_some();
+    if let Some(described) = call.described {
+        modules.executables.learn(described);
+    }
+    let entered = host.running.enter(call.job.running_job());
+    let control = entered.shared_control();
+    // Nobody knows of this job before it listens, so nothing has asked it to end.
+    let _ = control.begin();
+    {
+        let control = Arc::clone(&control);
+        // It ends with the process.
+        std::thread::spawn(move || control::serve(&listener, &control));
+    }
+    let fun = &call.job.fun;
+    let outcome = match call.arguments.unpack() {
+        Ok(arguments) => modules.call_hiding(fun, arguments, &call.hidden, &host, &control),
+        Err(error) => Outcome::new(format!("ERROR executing '{fun}': {error}"), 1),
+    };
+    let (retcode, payload) = outcome.pack(fun, &host);
+    let described = modules.executables.described(fun);
+    JobResult {
+        retcode,
+        payload,
+        log: LOG.take(),
+        described: described.filter(|_| !was_described),
+    }
+}
