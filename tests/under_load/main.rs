@@ -6,6 +6,7 @@
 )]
 
 mod chaos;
+mod colluding_minions;
 mod strangers;
 mod zmtp;
 
