@@ -247,7 +247,7 @@ fn two_minions_that_collude_stop_no_order_and_no_return_of_others() {
         .enable_all()
         .build()
         .unwrap();
-    let (context, is_over) = (Context::default(), Arc::new(AtomicBool::new(false)));
+    let is_over = Arc::new(AtomicBool::new(false));
     let port = fleet.port();
     let collude = |id: &'static str| {
         let is_over = Arc::clone(&is_over);
@@ -281,7 +281,6 @@ fn two_minions_that_collude_stop_no_order_and_no_return_of_others() {
         assert!(colluder.running.len() >= JOBS, "{}", colluder.running.len());
         assert!(colluder.fired > 0);
     }
-    drop(context);
     // They have gone, and their jobs stay with the master.
     fleet.kill_master();
     fleet.start_master();

@@ -88,7 +88,10 @@ impl JobStore {
         // The minions first: a copy must not hold an expiry ack without the states that came before it.
         let (minions, to) = (self.records.path().to_owned(), folder.join(minions::FILE));
         let copied = to.clone();
-        let copy = move |_: &mut Connections| file::copy_into(&minions::open(&minions)?, &copied);
+        let copy = move |_: &mut Connections| {
+            file::copy_into(&minions::open(&minions)?, &copied)?;
+            minions::mark_copies(&copied)
+        };
         self.upkeep.call(copy).await?;
         files += 1;
         bytes += size(&to)?;

@@ -103,12 +103,20 @@ impl JobStore {
         }
     }
 
+    /// Whether the minion has not reconciled since the store was put back from a copy.
+    fn is_in_copy_alone(&self, minion: &MinionId) -> bool {
+        self.records
+            .get(minion)
+            .is_some_and(|record| record.is_copy)
+    }
+
     /// Whether a job that the minion does not know may have been run by it.
     fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
         let was_put_back = self.was_put_back(minion, start);
         match self.lineage(minion, start) {
             Lineage::Known => was_put_back,
-            Lineage::Continued => start.power_lost || was_put_back,
+            // That its disk was put back too may have been told to the master before, and with a copy of the store nobody knows.
+            Lineage::Continued => start.power_lost || was_put_back || self.is_in_copy_alone(minion),
             // What was handed over to a minion of which the store knows no start was handed over before the store
             // was put back from a copy.
             Lineage::New | Lineage::Other => true,
@@ -203,7 +211,7 @@ impl JobStore {
             if forgetful {
                 record.skip(now);
             }
-            record.start = start.start;
+            (record.start, record.is_copy) = (start.start, false);
             record.heartbeats_noted = start.heartbeats_noted;
         });
         self.flush_all().await

@@ -21,6 +21,9 @@ pub struct MinionRecord {
     pub duplicate_seen: MasterTime,
     /// The number of heartbeats that the minion's spool has noted, as far as it was heard.
     pub heartbeats_noted: u64,
+    /// Whether the record is from a copy of the store that was put back, and the minion has not reconciled since: what was heard of
+    /// the minion between the copy and its return is lost.
+    pub is_copy: bool,
     /// The expiry up to which the minion has acknowledged.
     pub expiry_acked_until: MasterTime,
     /// The expiries, each after the first and until the second time, for which it cannot tell: its disk
@@ -37,6 +40,7 @@ impl MinionRecord {
             vouched: 0,
             duplicate_seen: 0,
             heartbeats_noted: 0,
+            is_copy: false,
             expiry_acked_until: now,
             gaps: Vec::new(),
         }

@@ -14,6 +14,7 @@ pub(in crate::jobs) const FILE: &str = "minions.sqlite";
 
 /// The tables of the file of minions. `key` is the key to which the minion's offers are made. `expired_until` is the last
 /// expiry that starts of the master have found passed: what was told of such jobs stays true if its clock is set back.
+/// `is_copy` is 1 in a copy of the store, until the minion has reconciled with the master that goes on from it.
 const MINIONS: &str = "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
@@ -23,7 +24,8 @@ const MINIONS: &str = "
         gaps           BLOB    NOT NULL,
         heartbeats_noted    INTEGER NOT NULL,
         key            BLOB,
-        vouched        INTEGER NOT NULL
+        vouched        INTEGER NOT NULL,
+        is_copy        INTEGER NOT NULL
     );
     CREATE TABLE master_starts (
         expired_until INTEGER NOT NULL
@@ -69,10 +71,12 @@ pub(in crate::jobs) fn write<'r>(
     for (minion, record) in records {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched,
+                     is_copy)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     expiry_acked_until = ?4, gaps = ?5, heartbeats_noted = ?6, key = ?7, vouched = ?8",
+                     expiry_acked_until = ?4, gaps = ?5, heartbeats_noted = ?6, key = ?7, vouched = ?8,
+                     is_copy = ?9",
             )?
             .execute(params![
                 minion.as_str(),
@@ -83,9 +87,16 @@ pub(in crate::jobs) fn write<'r>(
                 columns::from_time(record.heartbeats_noted),
                 record.key,
                 columns::from_time(record.vouched),
+                record.is_copy,
             ])?;
     }
     transaction.commit()?;
+    Ok(())
+}
+
+/// Notes in the copy of the file at `path` that its records are copies.
+pub(in crate::jobs) fn mark_copies(path: &Path) -> Result<(), StoreError> {
+    open(path)?.execute("UPDATE minions SET is_copy = 1", [])?;
     Ok(())
 }
 
@@ -94,7 +105,7 @@ pub(in crate::jobs) fn read(
     connection: &Connection,
 ) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement = connection.prepare(
-        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched FROM minions",
+        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, heartbeats_noted, key, vouched, is_copy FROM minions",
     )?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
@@ -107,6 +118,7 @@ pub(in crate::jobs) fn read(
             heartbeats_noted: columns::time(row, 5)?,
             key: row.get(6)?,
             vouched: columns::time(row, 7)?,
+            is_copy: row.get(8)?,
             gaps: gaps
                 .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use saline_messages::Known;
+
+use super::reconcile::{reconcile, start};
 use super::*;
 
 async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
@@ -72,6 +75,55 @@ async fn a_backup_is_a_store_of_what_was_committed() {
     std::fs::create_dir(&unfinished).unwrap();
     store.back_up(jobs_alone).await.unwrap();
     assert!(!unfinished.exists());
+}
+
+/// Has the store go on from a copy of it.
+fn put_back(place: &Place, store: JobStore, copy: &str) -> JobStore {
+    drop(store);
+    let folder = &place.settings.folder;
+    std::fs::rename(folder, folder.with_extension("away")).unwrap();
+    std::fs::rename(copy, folder).unwrap();
+    place.open()
+}
+
+#[tokio::test]
+async fn with_a_copy_nobody_knows_what_a_minion_had_lost_that_was_started_again_since() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let job = job(&store);
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
+    let backup = store.back_up(jobs_alone).await.unwrap();
+    let copies = [
+        store.back_up(jobs_alone).await.unwrap().folder,
+        backup.folder,
+    ];
+    // The minion runs it and returns; its disk is put back to before, which this store notices and the next one cannot.
+    answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    let store = put_back(&place, store, &copies[0]);
+    let asked = reconcile(&store, &start(2, Some(1)), Known::No).await;
+    assert_eq!(asked, std::slice::from_ref(&job.jid));
+    assert_eq!(
+        states(&store, &job.jid).await[0].1,
+        MinionJobState::MayHaveRun
+    );
+    // It has reconciled, so that the next start is like any other.
+    let later = super::job(&store);
+    publish(&store, &later, &[("a", MinionJobState::Offered)]).await;
+    drop(store);
+    let store = place.open();
+    assert_eq!(reconcile(&store, &start(3, Some(2)), Known::No).await, []);
+    assert_eq!(
+        states(&store, &later.jid).await[0].1,
+        MinionJobState::Offered
+    );
+    drop(store);
+
+    // One that has run since before the copy was made knows what it has begun.
+    std::fs::remove_dir_all(place.settings.folder.with_extension("away")).unwrap();
+    let store = put_back(&place, place.open(), &copies[1]);
+    assert_eq!(reconcile(&store, &start(1, None), Known::No).await, []);
+    assert_eq!(states(&store, &job.jid).await[0].1, MinionJobState::Offered);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use MinionJobState::{
     ReturnedAndLost, Running, Unconfirmed, Withdrawn,
 };
 
-fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
+pub(super) fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
     ReconcilingStart {
         start: StartId([number; 16]),
         predecessors: predecessor
@@ -25,7 +25,11 @@ fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
 
 /// Reconciles as the minion `a`, which knows this of whatever it is asked for. Returns what it was asked
 /// for.
-async fn reconcile(store: &JobStore, start: &ReconcilingStart, known: Known) -> Vec<Jid> {
+pub(super) async fn reconcile(
+    store: &JobStore,
+    start: &ReconcilingStart,
+    known: Known,
+) -> Vec<Jid> {
     let minion = id("a");
     let mut all: Vec<Jid> = Vec::new();
     loop {

@@ -49,6 +49,54 @@ async fn two_minions_that_never_return_stop_no_publication_to_a_fleet() {
 }
 
 #[tokio::test]
+#[ignore = "fills a store with the states of ten million minions of jobs"]
+async fn a_store_with_ten_thousand_jobs_that_one_minion_never_ends_starts_in_a_second() {
+    const JOBS: usize = 10_000;
+    let place = Place::new();
+    let store = std::sync::Arc::new(place.open());
+    let names = names(1_000);
+    let mut fleet = fleet_with_two(&names[..998], ["x1", "x2"]);
+    fleet[998].1 = NotConnected;
+    let mut jobs = tokio::task::JoinSet::new();
+    for _ in 0..JOBS {
+        let (store, mut job) = (std::sync::Arc::clone(&store), job(&store));
+        // As those of the last weeks.
+        job.expires = job.created;
+        let new = new(&job, &fleet);
+        jobs.spawn(async move {
+            assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
+            assert!(store.set_state(&job.jid, &id("x2"), Running).await.unwrap());
+        });
+        if jobs.len() == 200 {
+            jobs.join_next().await.unwrap().unwrap();
+        }
+    }
+    while let Some(done) = jobs.join_next().await {
+        done.unwrap();
+    }
+    store.close().await;
+    drop(store);
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kib = line.trim().trim_end_matches(" kB").parse::<u64>();
+        kib.unwrap() / 1024
+    };
+    let (before, began) = (resident(), Clock.now());
+    let store = place.open();
+    let (took, after) = (began.elapsed(), resident());
+    println!("{JOBS} jobs: started in {took:?}, {before} MiB before and {after} MiB after");
+    assert_eq!(
+        lock(&store.open).offers(),
+        MAX_RUNNING,
+        "as many as one minion may run"
+    );
+    assert!(took.as_secs() < 3, "{took:?}");
+    assert!(after < before + 100, "{before} MiB, then {after} MiB");
+}
+
+#[tokio::test]
 async fn who_holds_the_most_is_named() {
     let place = Place::new();
     let store = place.open();
