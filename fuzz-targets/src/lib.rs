@@ -28,6 +28,7 @@ mod scratch_folder;
 mod spool;
 mod target;
 mod target_expressions;
+mod templates;
 mod values;
 mod zeromq;
 

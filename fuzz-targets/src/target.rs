@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::measure::measure;
 use crate::{
     configuration, engine, envelope, grains, initiator, key_files, messages, names, publications,
-    records, responder, spool, target_expressions, values, zeromq,
+    records, responder, spool, target_expressions, templates, values, zeromq,
 };
 
 /// A decoder under test.
@@ -190,6 +190,17 @@ pub const TARGETS: &[Target] = &[
     .memory(MIB, 4096)
     .cases(500),
     target("yaml", configuration::yaml, configuration::yaml_seeds).memory(MIB, 4096),
+    // A template takes steps and memory of its own, up to the limits of the engine.
+    target("templates", templates::templates, templates::template_seeds)
+        .memory(256 * MIB, 64 * 1024)
+        .cases(200),
+    target(
+        "printed_data",
+        templates::printed_data,
+        templates::data_seeds,
+    )
+    .memory(8 * MIB, 4096)
+    .cases(200),
     target(
         "command_line",
         configuration::command_line,

@@ -1,0 +1,223 @@
+//! Pillars of trees in memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use saline_data::{Packed, Value, yaml};
+use saline_render::{File, Files, RenderError, Renderer, Request};
+use saline_targeting::{Assignment, Assignments, Attribute, Nodegroups, PackedGrains};
+
+use super::*;
+
+struct Tree(HashMap<String, HashMap<String, String>>);
+
+struct Environment(HashMap<String, String>);
+
+impl Files for Environment {
+    fn read(&self, name: &str) -> Result<Option<File>, String> {
+        let text = self.0.get(name);
+        Ok(text.map(|text| File {
+            path: format!("/srv/pillar/{name}"),
+            text: text.clone(),
+        }))
+    }
+}
+
+impl Environments for Tree {
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn has(&self, environment: &str, name: &str) -> Result<bool, String> {
+        let files = self.0.get(environment);
+        Ok(files.is_some_and(|files| files.contains_key(name)))
+    }
+
+    fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError> {
+        let files: Arc<dyn Files> = Arc::new(Environment(self.0[environment].clone()));
+        Mutex::new(Renderer::new())
+            .lock()
+            .unwrap()
+            .render(&files, request)
+    }
+}
+
+/// Returns a tree of files that are called `environment/name`.
+fn tree(files: &[(&str, &str)]) -> Tree {
+    let mut tree = HashMap::<String, HashMap<String, String>>::new();
+    for (path, text) in files {
+        let (environment, name) = path.split_once('/').unwrap();
+        let files = tree.entry(environment.to_owned()).or_default();
+        files.insert(name.to_owned(), (*text).to_owned());
+    }
+    Tree(tree)
+}
+
+fn compiled_with(strategy: MergingStrategy, merge_lists: bool, tree: &Tree) -> Pillar {
+    let grains = yaml::parse("{os: Debian, roles: [web]}").unwrap();
+    let grains = PackedGrains::read(&Packed::pack(&grains)).unwrap();
+    let attribute = Attribute {
+        value: Value::from("berlin"),
+        place: "a:1:1".to_owned(),
+    };
+    let assignments = Assignments::new(vec![Assignment {
+        glob: "web*".to_owned(),
+        place: "a:1:1".to_owned(),
+        roles: ["web".to_owned()].into(),
+        attributes: [("site".to_owned(), attribute)].into(),
+    }])
+    .unwrap();
+    let subject = Subject {
+        id: "web1",
+        grains: &grains,
+        assigned: &assignments.of("web1").unwrap(),
+    };
+    let options = PillarOptions {
+        strategy,
+        merge_lists,
+        base: "base",
+        nodegroups: &Nodegroups::default(),
+        assignments: &assignments,
+    };
+    compile(subject, &options, tree)
+}
+
+fn compiled(files: &[(&str, &str)]) -> Pillar {
+    compiled_with(MergingStrategy::Smart, false, &tree(files))
+}
+
+#[track_caller]
+fn same(files: &[(&str, &str)], expected: &str) {
+    let pillar = compiled(files);
+    assert_eq!(pillar.errors, [""; 0]);
+    assert_eq!(Value::Map(pillar.entries), yaml::parse(expected).unwrap());
+}
+
+#[test]
+fn a_minion_gets_the_files_of_the_targets_that_include_it() {
+    let top = "base:\n  '*':\n    - common\n  'web* and G@os:Debian':\n    - web\n  'db*':\n    - db\n  'os:Debian':\n    - match: grain\n    - debian\n  'A@site:berlin':\n    - berlin\n  web1,web2:\n    - match: list\n    - common\n    - listed\n";
+    same(
+        &[
+            ("base/top.sls", top),
+            ("base/common.sls", "a: {b: 1, c: [1]}"),
+            ("base/web/init.sls", "a: {b: 2, d: {{ grains.id }}}"),
+            ("base/db.sls", "secret: 1"),
+            ("base/debian.sls", "os: {{ grains.os }}"),
+            ("base/berlin.sls", "site: {{ assigned.site }}"),
+            ("base/listed.sls", "a: {c: [2]}\nlisted: true"),
+        ],
+        "{a: {b: 2, c: [2], d: web1}, os: Debian, site: berlin, listed: true}",
+    );
+}
+
+#[test]
+fn files_include_others_under_keys_and_with_defaults() {
+    same(
+        &[
+            ("base/top.sls", "base: {'*': [web, more]}"),
+            (
+                "base/web/init.sls",
+                "include:\n  - common\n  - .ports:\n      key: net:ports\n      defaults:\n        first: 80\n  - web.deep.x\na: 3\n",
+            ),
+            ("base/common.sls", "include: [more]\na: 1\nb: 1\n"),
+            ("base/more.sls", "m: 1\n"),
+            ("base/web/ports.sls", "http: {{ first }}\n"),
+            ("base/web/deep/x.sls", "include: [..ports, .y]\n"),
+            ("base/web/deep/y.sls", "y: 1\n"),
+        ],
+        "{m: 1, a: 3, b: 1, net: {ports: {http: 80}}, y: 1}",
+    );
+}
+
+#[test]
+fn includes_in_a_circle_end() {
+    same(
+        &[
+            ("base/top.sls", "base: {'*': [a]}"),
+            ("base/a.sls", "include: [b]\na: 1\n"),
+            ("base/b.sls", "include: [a, b]\nb: 1\n"),
+        ],
+        "{b: 1, a: 1}",
+    );
+}
+
+#[test]
+fn strategies_merge_as_they_say() {
+    let files = tree(&[
+        ("base/top.sls", "base: {'*': [a, b]}\ndev: {'*': [c]}"),
+        ("base/a.sls", "k: {x: 1, l: [1]}\n"),
+        ("base/b.sls", "k: {y: 2, l: [1, 2]}\n"),
+        ("dev/c.sls", "dev: 1\n"),
+    ]);
+    for (strategy, merge_lists, expected) in [
+        (
+            MergingStrategy::Smart,
+            false,
+            "{k: {x: 1, l: [1, 2], y: 2}, dev: 1}",
+        ),
+        (
+            MergingStrategy::Recurse,
+            true,
+            "{k: {x: 1, l: [1, 2], y: 2}, dev: 1}",
+        ),
+        (
+            MergingStrategy::Overwrite,
+            false,
+            "{k: {y: 2, l: [1, 2]}, dev: 1}",
+        ),
+        (MergingStrategy::None, false, "{k: {x: 1, l: [1, 2], y: 2}}"),
+    ] {
+        let pillar = compiled_with(strategy, merge_lists, &files);
+        assert_eq!(pillar.errors, [""; 0]);
+        let expected = yaml::parse(expected).unwrap();
+        assert_eq!(Value::Map(pillar.entries), expected, "{strategy:?}");
+    }
+}
+
+#[test]
+fn an_environment_has_a_top_file_of_its_own() {
+    same(
+        &[
+            ("base/top.sls", "base: {'*': [a]}\ndev: {'*': [never]}"),
+            ("base/a.sls", "a: {{ saltenv }}\n"),
+            ("dev/top.sls", "dev: {'*': [a]}\nbase: {'*': [never]}"),
+            ("dev/a.sls", "d: {{ saltenv }}\n"),
+        ],
+        "{a: base, d: dev}",
+    );
+}
+
+#[test]
+fn mistakes_are_told_with_their_places() {
+    let pillar = compiled(&[
+        (
+            "base/top.sls",
+            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n",
+        ),
+        ("base/a.sls", "k: {{ nothing }}\n"),
+        ("base/list.sls", "include: a\nl: 1\n"),
+    ]);
+    let told = pillar.errors.join("\n");
+    for line in [
+        "top.sls of base: the target \"x and\": ",
+        "top.sls of base: the target \"*y\": takes a list of files",
+        "top.sls of base: the target \"z\": `match: q` names no kind of target",
+        "/srv/pillar/a.sls:1:7: `nothing` is undefined",
+        "base has no file none.sls and no none/init.sls",
+        "\"../b\" is no name of a file",
+        "`include` of list takes a list of files",
+    ] {
+        assert!(told.contains(line), "{line}\nis not in\n{told}");
+    }
+    assert_eq!(pillar.entries, [("l".to_owned(), Value::Int(1))]);
+}
+
+#[test]
+fn a_grain_that_is_not_among_the_trusted_ones_is_not_there() {
+    let pillar = compiled(&[
+        ("base/top.sls", "base: {'*': [a]}"),
+        ("base/a.sls", "k: {{ grains.hostname }}\n"),
+    ]);
+    assert_eq!(pillar.errors.len(), 1, "{pillar:?}");
+    assert_eq!(pillar.entries, []);
+}

@@ -1,0 +1,130 @@
+//! What of a file will not render, as far as can be told without rendering it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::edits::Edited;
+use crate::header::{Header, header};
+use crate::salt_functions::FUNCTIONS;
+use crate::syntax::NameKind;
+use crate::{Renderer, salt_tags, syntax};
+
+/// Something that will not render.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The line, from 1.
+    pub line: u64,
+    /// The column, from 1.
+    pub column: u64,
+    /// What will not render, and what to write instead where there is something. One line.
+    pub message: String,
+}
+
+/// Returns what of a file will not render.
+pub fn lint(path: &str, text: &str) -> Vec<Finding> {
+    let kind = match header(text) {
+        Ok(kind) => kind,
+        Err(message) => return vec![Finding::at(text, 0, message)],
+    };
+    let is_template = ["{{", "{%", "{#"].iter().any(|open| text.contains(open));
+    if kind == Header::Yaml || !is_template {
+        let error = saline_data::yaml::parse(text).err();
+        let finding = error.map(|error| Finding {
+            line: error.line,
+            column: error.column,
+            message: error.message,
+        });
+        return finding.into_iter().collect();
+    }
+    let tags = salt_tags::rewrite(text);
+    let read = match syntax::read(path, &tags.text) {
+        Ok(read) => read,
+        Err(error) => return vec![Finding::syntax(text, &tags, &error)],
+    };
+    let renderer = Renderer::new();
+    let absent = |named: &&syntax::Named| !renderer.has(named.kind, &named.name);
+    let mut findings: Vec<Finding> = read
+        .names
+        .iter()
+        .filter(absent)
+        .map(|named| {
+            let name = &named.name;
+            let message = match named.kind {
+                NameKind::Filter => format!("the filter {name} is absent"),
+                NameKind::Test => format!("the test {name} is absent"),
+                NameKind::SaltFunction => format!(
+                    "{name} is not there in templates, which call {}",
+                    FUNCTIONS.join(", ")
+                ),
+            };
+            Finding::at(text, tags.original(named.at), message)
+        })
+        .collect();
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    findings.dedup();
+    findings
+}
+
+impl Finding {
+    fn at(text: &str, offset: usize, message: String) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            line: before.matches('\n').count() as u64 + 1,
+            column: before[line_start..].chars().count() as u64 + 1,
+            message,
+        }
+    }
+
+    fn syntax(text: &str, tags: &Edited, error: &minijinja::Error) -> Self {
+        let offset = error.range().map_or(0, |range| tags.original(range.start));
+        let detail = error
+            .detail()
+            .map_or_else(|| error.kind().to_string(), str::to_owned);
+        let finding = Self::at(text, offset, format!("syntax error: {detail}"));
+        match error.line() {
+            Some(line) if finding.line != line as u64 => Self {
+                line: line as u64,
+                column: 1,
+                ..finding
+            },
+            _ => finding,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linted(text: &str) -> Vec<String> {
+        let findings = lint("a.sls", text).into_iter();
+        findings
+            .map(|it| format!("{}:{}: {}", it.line, it.column, it.message))
+            .collect()
+    }
+
+    #[test]
+    fn what_will_not_render_is_found_without_rendering() {
+        for (text, expected) in [
+            ("a: 1\nb: {{ grains.id|upper }}\n", vec![]),
+            ("a: b: c\n", vec!["1:5: "]),
+            ("#!py\n", vec!["1:1: the renderer \"py\" is absent"]),
+            ("\n{% if x %}", vec!["2:"]),
+            (
+                "{% load_yaml as x %}{% endload %}{{ x|nosuch }}\n{% if x is nosuch %}{% endif %}{{ salt['cmd.run']('id') }}{{ salt.mine.get('x') }}",
+                vec![
+                    "1:39: the filter nosuch is absent",
+                    "2:12: the test nosuch is absent",
+                    "2:35: cmd.run is not there in templates",
+                    "2:62: mine.get is not there in templates",
+                ],
+            ),
+        ] {
+            let found = linted(text);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found.starts_with(expected), "{found} {expected}");
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What `{{ an expression }}` writes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind, Output, State};
+
+use crate::containers::{invalid, number};
+use crate::placeholders::{Form, PlaceholderError, Placeholders, is_word};
+
+/// The placeholders of the rendering that is under way, for all that prints.
+#[derive(Clone, Default)]
+pub(crate) struct Printer(Arc<Mutex<Placeholders>>);
+
+impl Printer {
+    pub fn placeholders(&self) -> MutexGuard<'_, Placeholders> {
+        // Its changes are single calls that leave it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a placeholder for a text.
+    pub fn put(&self, text: &str, form: Form) -> Result<String, Error> {
+        Ok(self.placeholders().put(text, form)?)
+    }
+
+    /// Returns a value with data in the place of placeholders: text that a template put together becomes data, which
+    /// has no structure.
+    pub fn text(&self, value: &Value) -> Value {
+        match value.as_str() {
+            Some(text) if value.is_safe() => Value::from(&*self.placeholders().replace(text)),
+            Some(text) if self.placeholders().is_in(text) => {
+                Value::from(&*self.placeholders().replace(text))
+            }
+            _ => value.clone(),
+        }
+    }
+
+    /// Prints a value: text of the template as it is, a word or a number as Python prints it, any other text as a
+    /// placeholder.
+    pub fn print(
+        &self,
+        out: &mut Output<'_>,
+        _state: &mut State<'_, '_>,
+        value: &Value,
+    ) -> Result<(), Error> {
+        if let Some(text) = value.as_str() {
+            if value.is_safe() {
+                return Ok(out.write_str(text)?);
+            }
+            let text = self.text(value);
+            let text = text.as_str().unwrap_or_default();
+            return match is_word(text) {
+                true => Ok(out.write_str(text)?),
+                false => Ok(out.write_str(&self.put(text, Form::Text)?)?),
+            };
+        }
+        let written = match value.kind() {
+            // What `{{ x if y }}` is when not y.
+            ValueKind::Undefined => return Ok(()),
+            ValueKind::None => "None".to_owned(),
+            ValueKind::Bool if value.is_true() => "True".to_owned(),
+            ValueKind::Bool => "False".to_owned(),
+            ValueKind::Number => number(value),
+            ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+                return Err(invalid(format!(
+                    "a {} is printed, which would be its text: write `|tojson` or `|yaml` behind it to have its values, or \
+                     `|string` for its text",
+                    match value.kind() {
+                        ValueKind::Map => "mapping",
+                        _ => "list",
+                    }
+                )));
+            }
+            _ => return Err(invalid("this is no value that can be printed")),
+        };
+        Ok(out.write_str(&written)?)
+    }
+}
+
+impl From<PlaceholderError> for Error {
+    fn from(error: PlaceholderError) -> Self {
+        Error::new(ErrorKind::WriteFailure, error.to_string())
+    }
+}

@@ -1,0 +1,74 @@
+//! What the master and `saline-render` tell each other.
+
+use std::io::{self, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::lint::Finding;
+use crate::{Document, File, RenderError};
+
+/// The most bytes of a frame.
+const MAX_FRAME: u32 = 64 * 1024 * 1024;
+
+/// What the master says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// Render a file.
+    Render {
+        /// Whether files may have changed since the last order.
+        forget: bool,
+        name: String,
+        document: Document,
+        /// The variables, packed.
+        variables: Vec<u8>,
+    },
+    /// Say what of a file will not render.
+    Lint { path: String, text: String },
+    /// The file that was asked for.
+    File(Result<Option<File>, String>),
+}
+
+/// What `saline-render` says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// It takes orders, or cannot shut itself in.
+    Ready(Result<(), String>),
+    /// It needs the file with this name.
+    Read(String),
+    /// The rendered file, packed.
+    Rendered(Result<Vec<u8>, RenderError>),
+    /// What was found in a file.
+    Linted(Vec<Finding>),
+}
+
+/// Writes a frame.
+///
+/// # Errors
+/// When it is too large, and when the other side is gone.
+pub(super) fn write(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut frame = vec![0; 4];
+    frame = postcard::to_extend(message, frame).map_err(io::Error::other)?;
+    let length = u32::try_from(frame.len() - 4).ok();
+    let length = length.filter(|length| *length <= MAX_FRAME);
+    let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    to.write_all(&frame)
+}
+
+/// Reads a frame.
+///
+/// # Errors
+/// When it is no message, and when the other side is gone or silent.
+pub(super) fn read<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > MAX_FRAME {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut frame = Vec::new();
+    // Memory grows with what comes, not with what was announced.
+    from.take(u64::from(length)).read_to_end(&mut frame)?;
+    postcard::from_bytes(&frame).map_err(|_| io::ErrorKind::InvalidData.into())
+}

@@ -1,0 +1,98 @@
+//! The main of `saline-render`: takes orders until the master is gone.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use saline_data::{Packed, Value};
+
+use super::frame::{self, Answer, Order};
+use super::sandbox;
+use crate::{File, Files, RenderError, Renderer, Request, lint};
+
+/// Takes orders over descriptor 0, and ends when the master has closed it.
+pub fn main() -> ExitCode {
+    let stdin = io::stdin();
+    if rustix::net::sockopt::socket_domain(&stdin).is_err() {
+        eprintln!(
+            "saline-render renders templates for the Saline master, and is not started by hand"
+        );
+        return ExitCode::FAILURE;
+    }
+    match stdin.as_fd().try_clone_to_owned() {
+        Ok(socket) => match serve(&Arc::new(Master(Mutex::new(socket.into())))) {
+            // The master is gone.
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The socket to the master.
+struct Master(Mutex<fs::File>);
+
+impl Master {
+    fn tell(&self, answer: &Answer) -> io::Result<()> {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frame::write(&*socket, answer)
+    }
+
+    fn hear(&self) -> io::Result<Order> {
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frame::read(&*socket)
+    }
+}
+
+impl Files for Master {
+    fn read(&self, name: &str) -> Result<Option<File>, String> {
+        let asked = self.tell(&Answer::Read(name.to_owned()));
+        match asked.and_then(|()| self.hear()) {
+            Ok(Order::File(file)) => file,
+            Ok(_) => Err("the master sent something else than a file".to_owned()),
+            Err(error) => Err(format!("the master is gone: {error}")),
+        }
+    }
+}
+
+fn serve(master: &Arc<Master>) -> io::Result<()> {
+    // Its first numbers come before the door is shut.
+    let mut renderer = Renderer::new();
+    let shut = sandbox::enter();
+    master.tell(&Answer::Ready(shut))?;
+    let files: Arc<dyn Files> = Arc::<Master>::clone(master);
+    loop {
+        let answer = match master.hear() {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(Order::Render {
+                forget,
+                name,
+                document,
+                variables,
+            }) => {
+                if forget {
+                    renderer.forget_templates();
+                }
+                let variables = Packed::from_bytes(variables).unpack();
+                let variables = variables.map_err(|error| {
+                    RenderError::new(format!("the variables are malformed: {error}"))
+                });
+                let rendered = variables.and_then(|variables| {
+                    let request = Request {
+                        name,
+                        document,
+                        variables,
+                    };
+                    renderer.render(&files, &request)
+                });
+                Answer::Rendered(rendered.map(|value: Value| Packed::pack(&value).into_bytes()))
+            }
+            Ok(Order::Lint { path, text }) => Answer::Linted(lint::lint(&path, &text)),
+            Ok(Order::File(_)) => continue,
+        };
+        master.tell(&answer)?;
+    }
+}

@@ -1,0 +1,377 @@
+//! The processes that render, as the master uses them.
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io;
+use std::num::NonZero;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process_group};
+use saline_data::{Packed, Value};
+use saline_exec::{Description, Folder, Launcher, Limit, Process, Resource, Streams};
+
+use super::frame::{self, Answer, Order};
+use crate::lint::Finding;
+use crate::{Files, RenderError, Request};
+
+/// How long an order may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The address space of a process, in bytes.
+const ADDRESS_SPACE: u64 = 768 * 1024 * 1024;
+
+/// After so many orders a process is replaced by a new one, so that none grows old.
+const ORDERS: u32 = 20_000;
+
+/// The program `saline-render`, or one that contains it.
+#[derive(Debug, Clone)]
+pub struct RenderProgram {
+    /// None for the file in the folder of the running program.
+    contained: Option<Vec<CString>>,
+}
+
+impl RenderProgram {
+    /// The name of the program.
+    pub const NAME: &str = "saline-render";
+
+    /// Returns `saline-render` in the folder of the running program.
+    pub fn beside_this_one() -> Self {
+        Self { contained: None }
+    }
+
+    /// Returns the running program itself, which must call [`main`](super::main) when it is started with these
+    /// arguments. `saline-exec` must be contained in it too.
+    pub fn this_one(arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|argument| CString::new(*argument));
+        Self {
+            // None of ours has a null byte.
+            contained: Some(arguments.filter_map(Result::ok).collect()),
+        }
+    }
+
+    fn argv(&self) -> io::Result<Vec<CString>> {
+        match &self.contained {
+            None => {
+                let path = std::env::current_exe()?.with_file_name(Self::NAME);
+                Ok(vec![CString::new(path.into_os_string().into_vec())?])
+            }
+            // That of the process that executes it, which is saline-exec.
+            Some(arguments) => {
+                let program = [c"/proc/self/exe".to_owned()].into_iter();
+                Ok(program.chain(arguments.iter().cloned()).collect())
+            }
+        }
+    }
+}
+
+/// Renders files in processes of their own, as many at a time as there are processors.
+#[derive(Debug)]
+pub struct Renderers {
+    launcher: Launcher,
+    program: RenderProgram,
+    /// How long one order may take, the reading of files included.
+    pub(super) deadline: Duration,
+    pool: Mutex<Pool>,
+    freed: Condvar,
+    started: AtomicU64,
+    rendered: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Pool {
+    idle: Vec<Worker>,
+    /// How many more may be taken.
+    free: usize,
+}
+
+/// One process.
+#[derive(Debug)]
+struct Worker {
+    socket: UnixStream,
+    process: Process,
+    orders: u32,
+    /// The state of the files that its compiled templates are of.
+    files_state: u64,
+}
+
+/// What renderers did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RenderCounts {
+    /// The processes that were started.
+    pub processes: u64,
+    /// The files that were rendered.
+    pub rendered: u64,
+    /// The files that could not be rendered.
+    pub failed: u64,
+}
+
+impl Renderers {
+    /// Creates the renderers. No process is started before it is needed.
+    pub fn new(launcher: Launcher, program: RenderProgram) -> Self {
+        Self {
+            launcher,
+            program,
+            deadline: DEADLINE,
+            pool: Mutex::new(Pool {
+                idle: Vec::new(),
+                free: std::thread::available_parallelism().map_or(2, NonZero::get),
+            }),
+            freed: Condvar::new(),
+            started: AtomicU64::new(0),
+            rendered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns what the renderers did so far.
+    pub fn counts(&self) -> RenderCounts {
+        RenderCounts {
+            processes: self.started.load(Ordering::Relaxed),
+            rendered: self.rendered.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Renders a file, and waits for the result: not for a task of a runtime. `files_state` is a number that differs
+    /// whenever the files may differ.
+    ///
+    /// # Errors
+    /// When the file cannot be rendered, and when it takes too long or too much memory.
+    pub fn render(
+        &self,
+        files: &dyn Files,
+        files_state: u64,
+        request: &Request,
+    ) -> Result<Value, RenderError> {
+        let variables = Packed::pack(&request.variables).into_bytes();
+        let done = self.order(&request.name, |worker| {
+            let order = Order::Render {
+                forget: worker.files_state != files_state,
+                name: request.name.clone(),
+                document: request.document,
+                variables,
+            };
+            worker.files_state = files_state;
+            worker.ask(&order, files, self.deadline)
+        });
+        let done = done.and_then(|answer| match answer {
+            Answer::Rendered(Ok(packed)) => Packed::from_bytes(packed)
+                .unpack()
+                .map_err(|error| RenderError::new(format!("{}: {error}", request.name))),
+            Answer::Rendered(Err(error)) => Err(error),
+            _ => Err(RenderError::new("saline-render answered something else")),
+        });
+        let counter = if done.is_ok() {
+            &self.rendered
+        } else {
+            &self.failed
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        done
+    }
+
+    /// Returns what of a file will not render, as far as can be told without rendering it.
+    ///
+    /// # Errors
+    /// When no process can tell.
+    pub fn lint(&self, path: &str, text: &str) -> Result<Vec<Finding>, RenderError> {
+        let order = Order::Lint {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        match self.order(path, |worker| worker.ask(&order, &NoFiles, self.deadline))? {
+            Answer::Linted(findings) => Ok(findings),
+            _ => Err(RenderError::new("saline-render answered something else")),
+        }
+    }
+
+    fn order(
+        &self,
+        name: &str,
+        ask: impl FnOnce(&mut Worker) -> io::Result<Answer>,
+    ) -> Result<Answer, RenderError> {
+        let mut place = self.place();
+        if place.worker.is_none() {
+            let started = self.start().map_err(|error| {
+                RenderError::new(format!(
+                    "cannot start saline-render, which renders {name}: {error}"
+                ))
+            })?;
+            place.worker = Some(started);
+        }
+        let Some(worker) = &mut place.worker else {
+            return Err(RenderError::new("no process renders"));
+        };
+        match ask(worker) {
+            Ok(answer) => {
+                worker.orders += 1;
+                Ok(answer)
+            }
+            Err(error) => {
+                // Nobody knows what it is about.
+                place.worker = None;
+                let why = match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        format!("it takes longer than {} s", self.deadline.as_secs())
+                    }
+                    io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::ConnectionReset => {
+                        "its process ended, since it took too much memory or nests too deep"
+                            .to_owned()
+                    }
+                    _ => error.to_string(),
+                };
+                Err(RenderError::new(format!("{name} is not rendered: {why}")))
+            }
+        }
+    }
+
+    /// Waits for a place at the processors.
+    fn place(&self) -> Place<'_> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        while pool.free == 0 {
+            pool = self
+                .freed
+                .wait(pool)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        pool.free -= 1;
+        Place {
+            renderers: self,
+            worker: pool.idle.pop(),
+        }
+    }
+
+    /// Returns the pids of the processes that wait for an order.
+    #[cfg(test)]
+    pub(super) fn idle_pids(&self) -> Vec<rustix::process::Pid> {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.idle
+            .iter()
+            .map(|worker| worker.process.pid())
+            .collect()
+    }
+
+    fn start(&self) -> io::Result<Worker> {
+        let (socket, other) = UnixStream::pair()?;
+        let nowhere = || OpenOptions::new().write(true).open("/dev/null");
+        let streams = Streams {
+            input: other.into(),
+            output: nowhere()?.into(),
+            error: nowhere()?.into(),
+        };
+        let limit = |resource, limit| Limit {
+            resource,
+            soft: Some(limit),
+            hard: Some(limit),
+        };
+        let description = Description {
+            argv: self.program.argv()?,
+            environment: Vec::new(),
+            folder: Folder::Given(c"/".to_owned()),
+            umask: Some(0o077),
+            limits: vec![
+                limit(Resource::AddressSpace, ADDRESS_SPACE),
+                limit(Resource::CoreFile, 0),
+                limit(Resource::FileSize, 0),
+                limit(Resource::OpenFiles, 16),
+            ],
+            ..Description::default()
+        };
+        let started = self.launcher.start(&description, streams);
+        let process = started.map_err(io::Error::other)?;
+        let worker = Worker {
+            socket,
+            process,
+            orders: 0,
+            files_state: 0,
+        };
+        self.started.fetch_add(1, Ordering::Relaxed);
+        match worker.hear(now() + DEADLINE)? {
+            Answer::Ready(Ok(())) => Ok(worker),
+            Answer::Ready(Err(why)) => Err(io::Error::other(why)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// A place at the processors, which is freed when this is dropped.
+struct Place<'a> {
+    renderers: &'a Renderers,
+    worker: Option<Worker>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let worker = self.worker.take().filter(|worker| worker.orders < ORDERS);
+        let pool = self.renderers.pool.lock();
+        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
+        pool.idle.extend(worker);
+        pool.free += 1;
+        self.renderers.freed.notify_one();
+    }
+}
+
+impl Worker {
+    /// Gives an order, and reads the files that are asked for until there is an answer.
+    fn ask(&mut self, order: &Order, files: &dyn Files, within: Duration) -> io::Result<Answer> {
+        let deadline = now() + within;
+        self.tell(order, deadline)?;
+        loop {
+            match self.hear(deadline)? {
+                Answer::Read(name) => self.tell(&Order::File(files.read(&name)), deadline)?,
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    fn tell(&self, order: &Order, deadline: Instant) -> io::Result<()> {
+        self.socket.set_write_timeout(Some(left(deadline)?))?;
+        frame::write(&self.socket, order)
+    }
+
+    fn hear(&self, deadline: Instant) -> io::Result<Answer> {
+        self.socket.set_read_timeout(Some(left(deadline)?))?;
+        frame::read(&self.socket)
+    }
+}
+
+/// Returns the present time. A thread waits here for a process, outside of any runtime.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the deadline is a socket's, which the system's own clock measures"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Returns the time until a deadline.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(now());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may be in an endless loop, and dropping the process waits for its end. Its pid is reserved until then.
+        let _ = kill_process_group(self.process.pid(), Signal::KILL);
+    }
+}
+
+/// There are no files.
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _name: &str) -> Result<Option<crate::File>, String> {
+        Ok(None)
+    }
+}

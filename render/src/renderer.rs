@@ -1,0 +1,479 @@
+//! Renders a file: through the template engine, then as YAML, then the data is put in.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, OutputSpan, OutputSpanKind, State, UndefinedBehavior,
+};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use saline_data::yaml::{Content, Key, Node, Position, YamlError, parse_nodes};
+use serde::{Deserialize, Serialize};
+
+use crate::containers::from_data;
+use crate::edits::Edited;
+use crate::error::{Place, RenderError};
+use crate::files::{Files, normalized};
+use crate::header::{Header, header};
+use crate::placeholders::INCLUDE;
+use crate::printing::Printer;
+use crate::salt_functions::Salt;
+use crate::syntax::NameKind;
+use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, salt_tags, syntax};
+
+/// What a rendered file may hold in the place of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Document {
+    /// Data may be any scalar, and a part of any key; under `include` there is none but words.
+    Pillar,
+    /// A top file: data is words alone.
+    Top,
+}
+
+/// What is rendered, and with what.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The name of the file, as [`Files`] knows it: `web/init.sls`.
+    pub name: String,
+    /// What it is.
+    pub document: Document,
+    /// The variables of the template: a mapping, in which `grains`, `pillar` and `opts` are also what the functions read.
+    pub variables: saline_data::Value,
+}
+
+/// Renders files, one at a time, and keeps the compiled templates.
+pub struct Renderer {
+    environment: Environment<'static>,
+    printer: Printer,
+    sources: Arc<Sources>,
+}
+
+/// The templates that were read, as they were and as they are compiled.
+#[derive(Default)]
+struct Sources {
+    files: Mutex<Option<Arc<dyn Files>>>,
+    read: Mutex<HashMap<String, Arc<Source>>>,
+}
+
+/// A template as it was, and its two forms after that.
+struct Source {
+    /// The path of the file, as the operator knows it.
+    path: String,
+    text: String,
+    tags: Edited,
+    filters: Edited,
+    /// Whether the template is well-formed.
+    is_valid: bool,
+}
+
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What it guards is replaced as a whole.
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sources {
+    fn get(&self, name: &str) -> Option<Arc<Source>> {
+        locked(&self.read).get(name).cloned()
+    }
+
+    /// Reads a template and puts Salt's constructs in words of the engine's. None if there is no such file.
+    fn load(&self, name: &str) -> Result<Option<Arc<Source>>, Error> {
+        let failed = |why: String| Error::new(ErrorKind::InvalidOperation, why);
+        let Some(files) = locked(&self.files).clone() else {
+            return Ok(None);
+        };
+        let name = normalized("", name).map_err(failed)?;
+        if let Some(source) = self.get(&name).filter(|source| source.is_valid) {
+            return Ok(Some(source));
+        }
+        let Some(file) = files.read(&name).map_err(failed)? else {
+            return Ok(None);
+        };
+        if file.text.len() > MAX_FILE {
+            return Err(failed(format!(
+                "{} is larger than {MAX_FILE} bytes",
+                file.path
+            )));
+        }
+        if let Err(why) = header(&file.text) {
+            return Err(failed(format!("{}:1:1: {why}", file.path)));
+        }
+        let tags = salt_tags::rewrite(&file.text);
+        let mut source = Source {
+            path: file.path,
+            text: file.text,
+            filters: Edited::new(&tags.text, Vec::new()),
+            tags,
+            is_valid: true,
+        };
+        let syntax = syntax::read(&name, &source.tags.text);
+        source.is_valid = syntax.is_ok();
+        let syntax = syntax.map(|syntax| source.filters = syntax.edited);
+        let source = Arc::new(source);
+        // Also of a malformed one: the error's place is found in it.
+        locked(&self.read).insert(name, Arc::clone(&source));
+        syntax.map(|()| Some(source))
+    }
+
+    /// Returns the place of an offset in the compiled form of a template.
+    fn place(&self, name: &str, offset: usize) -> Option<Place> {
+        let source = self.get(name)?;
+        let offset = source.tags.original(source.filters.original(offset));
+        let before = source.text.get(..offset).unwrap_or(&source.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Some(Place {
+            file: source.path.clone(),
+            line: before.matches('\n').count() as u64 + 1,
+            column: before[line_start..].chars().count() as u64 + 1,
+        })
+    }
+
+    /// Returns the place that an error of the engine names.
+    fn place_of(&self, error: &Error) -> Option<Place> {
+        let name = error.name()?;
+        let line = error.line().unwrap_or(1) as u64;
+        let source = self.get(name)?;
+        let found = error
+            .range()
+            .and_then(|range| self.place(name, range.start));
+        match found {
+            Some(place) if place.line == line => Some(place),
+            _ => Some(Place {
+                file: source.path.clone(),
+                line,
+                column: 1,
+            }),
+        }
+    }
+
+    /// Returns what an operator is told of an error of the engine.
+    fn error(&self, error: &Error) -> RenderError {
+        let mut chain = vec![error];
+        let mut next = std::error::Error::source(error);
+        while let Some(inner) = next {
+            chain.extend(inner.downcast_ref::<Error>());
+            next = inner.source();
+        }
+        let cause = chain.last().copied().unwrap_or(error);
+        let message = match (cause.kind(), cause.detail()) {
+            (ErrorKind::OutOfFuel, _) => {
+                "the template takes too many steps, or makes too much text".to_owned()
+            }
+            (
+                ErrorKind::TemplateNotFound
+                | ErrorKind::InvalidOperation
+                | ErrorKind::UndefinedError,
+                Some(detail),
+            ) => detail.to_owned(),
+            (kind, Some(detail)) => format!("{kind}: {detail}"),
+            (kind, None) => kind.to_string(),
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for error in chain.iter().rev() {
+            let place = self.place_of(error);
+            places.extend(place.filter(|place| places.last() != Some(place)));
+        }
+        let mut places = places.into_iter();
+        RenderError {
+            message,
+            place: places.next(),
+            included_from: places.collect(),
+        }
+    }
+}
+
+impl Renderer {
+    /// Creates a renderer.
+    pub fn new() -> Self {
+        let sources = Arc::new(Sources::default());
+        let printer = Printer::default();
+        let mut environment = Environment::new();
+        environment.set_debug(true);
+        environment.set_fuel(Some(MAX_FUEL));
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // What macros, `set` blocks and includes write is marked as text of the template by this.
+        environment.set_auto_escape_callback(|_| AutoEscape::Custom("yaml".into()));
+        let own = printer.clone();
+        environment.set_formatter(move |out, state, value| own.print(out, state, value));
+        let own = printer.clone();
+        environment.set_unknown_method_callback(move |state, value, method, args| {
+            method_of_text(&own, state, value, method, args)
+        });
+        environment.set_path_join_callback(|name, parent| {
+            match normalized(parent, name) {
+                Ok(name) => Cow::Owned(name),
+                // The loader tells what is wrong with it.
+                Err(_) => Cow::Borrowed(name),
+            }
+        });
+        let own = Arc::clone(&sources);
+        environment.set_loader(move |name| {
+            let source = own.load(name)?;
+            Ok(source.map(|source| source.filters.text.clone()))
+        });
+        filters::add(&mut environment, &printer);
+        // It prints all variables, secret ones too.
+        environment.remove_global("debug");
+        Self {
+            environment,
+            printer,
+            sources,
+        }
+    }
+
+    /// Forgets the compiled templates: the files may have changed.
+    pub fn forget_templates(&mut self) {
+        self.environment.clear_templates();
+        locked(&self.sources.read).clear();
+    }
+
+    /// Renders a file. An empty one is [`saline_data::Value::Null`].
+    ///
+    /// # Errors
+    /// When there is no such file, or it cannot be rendered, with the place in the file where that is known.
+    pub fn render(
+        &mut self,
+        files: &Arc<dyn Files>,
+        request: &Request,
+    ) -> Result<saline_data::Value, RenderError> {
+        *locked(&self.sources.files) = Some(Arc::clone(files));
+        let renewed = self.printer.placeholders().renew();
+        renewed.map_err(|error| RenderError::new(error.to_string()))?;
+        let source = match self.sources.get(&request.name) {
+            Some(source) => Some(source),
+            None => {
+                let loaded = self.sources.load(&request.name);
+                loaded.map_err(|error| self.sources.error(&error))?
+            }
+        };
+        let missing = || RenderError::new(format!("there is no file {:?}", request.name));
+        let source = source.ok_or_else(missing)?;
+        let kind = header(&source.text).map_err(|why| {
+            let place = Place {
+                file: source.path.clone(),
+                line: 1,
+                column: 1,
+            };
+            RenderError::at(place, why)
+        })?;
+        if kind == Header::Yaml
+            || !["{{", "{%", "{#"]
+                .iter()
+                .any(|open| source.text.contains(open))
+        {
+            let at = |error: YamlError| {
+                let place = Place {
+                    file: source.path.clone(),
+                    line: error.line,
+                    column: error.column,
+                };
+                RenderError::at(place, error.message)
+            };
+            let node = parse_nodes(&source.text).map_err(at)?;
+            return Ok(node.map_or(saline_data::Value::Null, saline_data::Value::from));
+        }
+        let engine = |error: Error| {
+            let mut error = self.sources.error(&error);
+            error.message = self
+                .printer
+                .placeholders()
+                .replace(&error.message)
+                .into_owned();
+            error
+        };
+        let output = self.output(request).map_err(engine)?;
+        let read = self.read(&output, request.document);
+        let error = match read {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        // Once more, for the places: the same placeholders come in the same order.
+        self.printer.placeholders().forget();
+        let template = self
+            .environment
+            .get_template(&request.name)
+            .map_err(engine)?;
+        let rendered = template.render_with_spans(self.variables(request));
+        let (output, spans) = rendered.map_err(engine)?;
+        let message = self
+            .printer
+            .placeholders()
+            .replace(&error.message)
+            .into_owned();
+        let place = self.place_in_output(&output, &spans, &error, &request.name);
+        Err(RenderError {
+            place,
+            ..RenderError::new(message)
+        })
+    }
+
+    fn variables(&self, request: &Request) -> Value {
+        let variables = from_data(&request.variables);
+        let of = |name: &str| match variables.get_attr(name) {
+            Ok(value) if value.kind() == ValueKind::Map => value,
+            _ => from_data(&saline_data::Value::Map(Vec::new())),
+        };
+        let salt = Value::from_object(Salt {
+            printer: self.printer.clone(),
+            grains: of("grains"),
+            pillar: of("pillar"),
+            opts: of("opts"),
+        });
+        let own = minijinja::context! { salt };
+        minijinja::context! { ..own, ..variables }
+    }
+
+    fn output(&self, request: &Request) -> Result<String, Error> {
+        let template = self.environment.get_template(&request.name)?;
+        let mut output = Bounded(Vec::new());
+        template.render_captured_to(self.variables(request), &mut output)?;
+        // The engine writes texts.
+        String::from_utf8(output.0)
+            .map_err(|error| Error::new(ErrorKind::WriteFailure, error.to_string()))
+    }
+
+    /// Parses the output, and puts data in the place of placeholders.
+    fn read(&self, output: &str, document: Document) -> Result<saline_data::Value, YamlError> {
+        let Some(node) = parse_nodes(output)? else {
+            return Ok(saline_data::Value::Null);
+        };
+        let placeholders = self.printer.placeholders();
+        let is_data = |text: &str| placeholders.is_in(text);
+        match (document, &node.content) {
+            (Document::Top, _) => refuse_data(&node, &is_data, "a top file")?,
+            (Document::Pillar, Content::Map(entries)) => {
+                let mut entries = entries.iter();
+                if let Some((_, node)) = entries.find(|(key, _)| key.name == INCLUDE) {
+                    refuse_data(node, &is_data, "`include`")?;
+                }
+            }
+            (Document::Pillar, _) => {}
+        }
+        let is_include = |(key, _): &&(Key, Node)| key.name == INCLUDE;
+        let written = match &node.content {
+            Content::Map(entries) => entries.iter().any(|entry| is_include(&entry)),
+            _ => false,
+        };
+        let node = placeholders.put_in(node)?;
+        if let Content::Map(entries) = &node.content
+            && let Some((key, _)) = entries.iter().find(is_include).filter(|_| !written)
+        {
+            let message = format!("the key `{INCLUDE}` comes from data, which includes nothing");
+            return Err(key.position.error(message));
+        }
+        Ok(node.into())
+    }
+
+    /// Returns the place in a template from which a place in the output comes.
+    fn place_in_output(
+        &self,
+        output: &str,
+        spans: &[OutputSpan],
+        error: &YamlError,
+        name: &str,
+    ) -> Option<Place> {
+        let line = usize::try_from(error.line).unwrap_or(usize::MAX);
+        let column = usize::try_from(error.column).unwrap_or(usize::MAX);
+        let mut lines = output.split_inclusive('\n');
+        let before: usize = lines.by_ref().take(line - 1).map(str::len).sum();
+        let inside = lines.next().map_or(0, |line| {
+            let mut chars = line.char_indices();
+            chars.nth(column - 1).map_or(line.len(), |(at, _)| at)
+        });
+        let offset = before + inside;
+        let after = spans.partition_point(|span| span.output_range().start <= offset);
+        let Some(span) = spans.get(after.saturating_sub(1)) else {
+            return self.sources.place(name, 0);
+        };
+        let start = span.source_range().start;
+        let within = match span.kind() {
+            OutputSpanKind::Raw => {
+                let length = span.source_range().len();
+                (offset - span.output_range().start.min(offset)).min(length)
+            }
+            _ => 0,
+        };
+        self.sources.place(span.name(), start + within)
+    }
+}
+
+impl Renderer {
+    /// Returns whether there is a filter or a test with this name.
+    pub(crate) fn has(&self, kind: NameKind, name: &str) -> bool {
+        let question = match kind {
+            NameKind::Filter => "{{ name is filter }}",
+            NameKind::Test => "{{ name is test }}",
+            NameKind::SaltFunction => return crate::salt_functions::FUNCTIONS.contains(&name),
+        };
+        let answer = self
+            .environment
+            .render_str(question, minijinja::context! { name });
+        answer.is_ok_and(|answer| answer == "True")
+    }
+}
+
+impl Default for Renderer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Refuses placeholders in a part of a document.
+fn refuse_data(node: &Node, is_data: &dyn Fn(&str) -> bool, place: &str) -> Result<(), YamlError> {
+    let refuse = |position: Position, text: &str| {
+        match is_data(text) {
+        true => Err(position.error(format!(
+            "{text:?} comes from data, and {place} takes only words of letters, digits and any of `_.@/+-` from there"
+        ))),
+        false => Ok(()),
+    }
+    };
+    match &node.content {
+        Content::Scalar(saline_data::Value::Text(text)) => refuse(node.position, text),
+        Content::Scalar(_) => Ok(()),
+        Content::List(nodes) => nodes
+            .iter()
+            .try_for_each(|node| refuse_data(node, is_data, place)),
+        Content::Map(entries) => entries.iter().try_for_each(|(key, node)| {
+            refuse(key.position, &key.name)?;
+            refuse_data(node, is_data, place)
+        }),
+    }
+}
+
+/// A method of a text, a list or a mapping: Python's.
+fn method_of_text(
+    printer: &Printer,
+    state: &mut State<'_, '_>,
+    value: &Value,
+    method: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
+    if method == "strip" && args.is_empty() && value.is_safe() {
+        return filters::trim(value, None);
+    }
+    let args: Vec<Value> = args.iter().map(|value| printer.text(value)).collect();
+    unknown_method_callback(state, &printer.text(value), method, &args)
+}
+
+/// Takes output up to a limit.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_OUTPUT {
+            return Err(io::Error::other(format!(
+                "the rendered file has more than {MAX_OUTPUT} bytes"
+            )));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! Filters that are put into a template before it is compiled, found by its syntax tree.
+//!
+//! - `__text` where text that the template put together (the result of a macro, of a `set` block or of an `include`) is
+//!   compared, tested, or given to a filter: such text holds placeholders, and a condition is about the data.
+//! - `__own` where a list or a mapping may be kept: `append` and `update` change what it returns, and minijinja's own
+//!   containers cannot be changed.
+//!
+//! A filter binds stronger than every operator, so one that stands behind a name, a call or a literal is about that alone.
+//! The tree's ends of such expressions are exact; its beginnings are not, so nothing is put before an expression.
+
+use minijinja::machinery::ast::{
+    BinOpKind, Call, CallArg, CallType, Expr, Filter, ForLoop, Macro, Stmt,
+};
+use minijinja::machinery::parse;
+
+use crate::edits::{Edit, Edited};
+
+/// Filters to which the text of a template is more than its data: they know placeholders, or leave them alone.
+const KEEP_TEXT: [&str; 5] = ["__load_yaml", "indent", "trim", "default", "d"];
+
+/// Tests that look at the text of a value.
+const READING_TESTS: [&str; 22] = [
+    "eq",
+    "equalto",
+    "==",
+    "ne",
+    "!=",
+    "lt",
+    "lessthan",
+    "<",
+    "le",
+    "<=",
+    "gt",
+    "greaterthan",
+    ">",
+    "ge",
+    ">=",
+    "in",
+    "startingwith",
+    "endingwith",
+    "lower",
+    "upper",
+    "sameas",
+    "match",
+];
+
+/// What a template consists of.
+pub(crate) struct Syntax {
+    /// The template with the filters.
+    pub edited: Edited,
+    /// The names that it uses.
+    pub names: Vec<Named>,
+}
+
+/// A name that a template uses.
+pub(crate) struct Named {
+    pub kind: NameKind,
+    pub name: String,
+    /// Where it stands in the template, in bytes.
+    pub at: usize,
+}
+
+/// What a name is the name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    Filter,
+    Test,
+    /// A function of the object `salt`.
+    SaltFunction,
+}
+
+/// Returns the template with these filters, and the names that it uses.
+///
+/// # Errors
+/// When the template is malformed.
+pub(crate) fn read(name: &str, source: &str) -> Result<Syntax, minijinja::Error> {
+    let tree = parse(source, name, minijinja::syntax::SyntaxConfig::default())?;
+    let mut walk = Walk::default();
+    walk.statement(&tree);
+    Ok(Syntax {
+        edited: Edited::new(source, walk.edits),
+        names: walk.names,
+    })
+}
+
+/// What becomes of the value of an expression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// It is printed or passed on: text of the template stays that.
+    Passed,
+    /// It is kept, and may be changed later.
+    Kept,
+    /// Its text is looked at.
+    Read,
+}
+
+#[derive(Default)]
+struct Walk {
+    edits: Vec<Edit>,
+    names: Vec<Named>,
+}
+
+impl Walk {
+    fn name(&mut self, kind: NameKind, name: impl Into<String>, at: usize) {
+        let name = name.into();
+        self.names.push(Named { kind, name, at });
+    }
+
+    fn insert(&mut self, after: &Expr<'_>, filter: &str) {
+        self.edits.push(Edit {
+            at: after.span().end_offset as usize,
+            removed: 0,
+            inserted: format!("|{filter}"),
+        });
+    }
+
+    fn statements(&mut self, statements: &[Stmt<'_>]) {
+        for statement in statements {
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &Stmt<'_>) {
+        match statement {
+            Stmt::Template(it) => self.statements(&it.children),
+            Stmt::EmitExpr(it) => self.expression(&it.expr, Use::Passed),
+            Stmt::EmitRaw(_) | Stmt::Continue(_) | Stmt::Break(_) => {}
+            Stmt::ForLoop(it) => self.for_loop(it),
+            Stmt::IfCond(it) => {
+                self.expression(&it.expr, Use::Passed);
+                self.statements(&it.true_body);
+                self.statements(&it.false_body);
+            }
+            Stmt::WithBlock(it) => {
+                for (_, value) in &it.assignments {
+                    self.expression(value, Use::Kept);
+                }
+                self.statements(&it.body);
+            }
+            Stmt::Set(it) => self.expression(&it.expr, Use::Kept),
+            Stmt::SetBlock(it) => {
+                if let Some(filter) = &it.filter {
+                    self.expression(filter, Use::Passed);
+                }
+                self.statements(&it.body);
+            }
+            Stmt::AutoEscape(it) => self.statements(&it.body),
+            Stmt::FilterBlock(it) => {
+                self.expression(&it.filter, Use::Passed);
+                self.statements(&it.body);
+            }
+            Stmt::Block(it) => self.statements(&it.body),
+            Stmt::Import(it) => self.expression(&it.expr, Use::Read),
+            Stmt::FromImport(it) => self.expression(&it.expr, Use::Read),
+            Stmt::Extends(it) => self.expression(&it.name, Use::Read),
+            Stmt::Include(it) => self.expression(&it.name, Use::Read),
+            Stmt::Macro(it) => self.declared(it),
+            Stmt::CallBlock(it) => {
+                self.call(&it.call);
+                self.declared(&it.macro_decl);
+            }
+            Stmt::Do(it) => self.call(&it.call),
+        }
+    }
+
+    fn for_loop(&mut self, it: &ForLoop<'_>) {
+        self.expression(&it.iter, Use::Passed);
+        if let Some(condition) = &it.filter_expr {
+            self.expression(condition, Use::Passed);
+        }
+        self.statements(&it.body);
+        self.statements(&it.else_body);
+    }
+
+    fn declared(&mut self, it: &Macro<'_>) {
+        for default in &it.defaults {
+            self.expression(default, Use::Kept);
+        }
+        self.statements(&it.body);
+    }
+
+    fn arguments(&mut self, arguments: &[CallArg<'_>], used: Use) {
+        for argument in arguments {
+            match argument {
+                CallArg::Pos(value) | CallArg::Kwarg(_, value) => self.expression(value, used),
+                // A filter would be about the asterisk's operand, which is a container.
+                CallArg::PosSplat(value) | CallArg::KwargSplat(value) => {
+                    self.expression(value, Use::Passed);
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>) {
+        match call.identify_call() {
+            CallType::Function(_) | CallType::Block(_) => {}
+            CallType::Method(..) | CallType::Object(_) => self.base(&call.expr),
+        }
+        self.arguments(&call.args, Use::Kept);
+    }
+
+    fn filter(&mut self, filter: &Filter<'_>, begins: usize) {
+        let reads = match KEEP_TEXT.contains(&filter.name) {
+            true => Use::Passed,
+            false => Use::Read,
+        };
+        self.name(NameKind::Filter, filter.name, begins);
+        match &filter.expr {
+            Some(input) => self.expression(input, reads),
+            // The text of a block. The beginning of a filter without an input is its name.
+            None if reads == Use::Read => self.edits.push(Edit {
+                at: begins,
+                removed: 0,
+                inserted: "__text|".to_owned(),
+            }),
+            None => {}
+        }
+        let arguments = match filter.name {
+            "default" | "d" => Use::Kept,
+            _ => reads,
+        };
+        self.arguments(&filter.args, arguments);
+    }
+
+    /// Visits an expression that `.name`, `[key]` or `(arguments)` follows: no filter can stand behind it.
+    fn base(&mut self, expression: &Expr<'_>) {
+        match expression {
+            Expr::GetAttr(it) => {
+                if let Expr::GetAttr(module) = &it.expr
+                    && let Some(at) = salt_at(&module.expr)
+                {
+                    let name = format!("{}.{}", module.name, it.name);
+                    self.name(NameKind::SaltFunction, name, at);
+                }
+                self.base(&it.expr);
+            }
+            Expr::GetItem(it) => {
+                if let (Some(at), Expr::Const(name)) = (salt_at(&it.expr), &it.subscript_expr)
+                    && let Some(name) = name.value.as_str()
+                {
+                    self.name(NameKind::SaltFunction, name, at);
+                }
+                self.base(&it.expr);
+                self.expression(&it.subscript_expr, Use::Read);
+            }
+            Expr::Slice(it) => self.base(&it.expr),
+            Expr::Call(it) => self.call(it),
+            Expr::Var(_) | Expr::Const(_) => {}
+            Expr::List(it) => it
+                .items
+                .iter()
+                .for_each(|item| self.expression(item, Use::Kept)),
+            Expr::Tuple(it) => it
+                .items
+                .iter()
+                .for_each(|item| self.expression(item, Use::Kept)),
+            Expr::Map(it) => {
+                let values = it.values.iter();
+                values.for_each(|value| self.expression(value, Use::Kept));
+            }
+            // It stands in brackets.
+            other => self.expression(other, Use::Passed),
+        }
+    }
+
+    fn expression(&mut self, expression: &Expr<'_>, used: Use) {
+        match expression {
+            Expr::Const(_) => {}
+            Expr::Var(_) => {
+                if used == Use::Read {
+                    self.insert(expression, "__text");
+                }
+            }
+            Expr::GetAttr(_) | Expr::GetItem(_) | Expr::Slice(_) | Expr::Call(_) => {
+                self.base(expression);
+                match used {
+                    Use::Read => self.insert(expression, "__text"),
+                    Use::Kept => self.insert(expression, "__own"),
+                    Use::Passed => {}
+                }
+            }
+            Expr::List(_) | Expr::Tuple(_) | Expr::Map(_) => {
+                self.base(expression);
+                if used == Use::Kept && !matches!(expression, Expr::Tuple(_)) {
+                    self.insert(expression, "__own");
+                }
+            }
+            Expr::Filter(it) => {
+                self.filter(it, expression.span().start_offset as usize);
+                match used {
+                    Use::Read if KEEP_TEXT.contains(&it.name) => {
+                        self.insert(expression, "__text");
+                    }
+                    Use::Kept => self.insert(expression, "__own"),
+                    _ => {}
+                }
+            }
+            Expr::Test(it) => {
+                let at = expression.span().start_offset as usize;
+                self.name(NameKind::Test, it.name, at);
+                let reads = match READING_TESTS.contains(&it.name) {
+                    true => Use::Read,
+                    false => Use::Passed,
+                };
+                self.expression(&it.expr, reads);
+                self.arguments(&it.args, reads);
+            }
+            Expr::UnaryOp(it) => self.expression(&it.expr, Use::Passed),
+            Expr::BinOp(it) => {
+                let inner = match it.op {
+                    BinOpKind::ScAnd | BinOpKind::ScOr | BinOpKind::Concat | BinOpKind::Add => used,
+                    _ => Use::Read,
+                };
+                self.expression(&it.left, inner);
+                self.expression(&it.right, inner);
+            }
+            Expr::Compare(it) => {
+                self.expression(&it.expr, Use::Read);
+                for operator in &it.ops {
+                    self.expression(&operator.expr, Use::Read);
+                }
+            }
+            Expr::IfExpr(it) => {
+                self.expression(&it.test_expr, Use::Passed);
+                self.expression(&it.true_expr, used);
+                if let Some(otherwise) = &it.false_expr {
+                    self.expression(otherwise, used);
+                }
+            }
+        }
+    }
+}
+
+/// Returns where the object `salt` stands, if this is it.
+fn salt_at(expression: &Expr<'_>) -> Option<usize> {
+    match expression {
+        Expr::Var(it) if it.id == "salt" => Some(it.span().start_offset as usize),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(source: &str) -> String {
+        read("a template", source).unwrap().edited.text
+    }
+
+    #[test]
+    fn text_is_read_where_it_is_compared_or_filtered_and_passed_on_where_it_is_printed() {
+        for (source, expected) in [
+            ("{{ x ~ f(y) }}", "{{ x ~ f(y) }}"),
+            (
+                "{% if ( x ) == f(1) %}{% endif %}",
+                "{% if ( x|__text ) == f(1)|__text %}{% endif %}",
+            ),
+            ("{{ (a ~ b) == 'c' }}", "{{ (a|__text ~ b|__text) == 'c' }}"),
+            ("{{ x|upper|indent(2) }}", "{{ x|__text|upper|indent(2) }}"),
+            ("{{ x|indent|upper }}", "{{ x|indent|__text|upper }}"),
+            ("{{ -x + 1 }}", "{{ -x + 1 }}"),
+            ("{{ a[x].b(y)[1:2] }}", "{{ a[x|__text].b(y)[1:2] }}"),
+            (
+                "{{ x is defined and y is eq z }}",
+                "{{ x is defined and y|__text is eq z|__text }}",
+            ),
+            ("{% include x ~ 'y' %}", "{% include x|__text ~ 'y' %}"),
+            (
+                "{% set x = a if b == c else [] %}",
+                "{% set x = a if b|__text == c|__text else []|__own %}",
+            ),
+            (
+                "{% do x.update({'a': [1]}) %}",
+                "{% do x.update({'a': [1]|__own}|__own) %}",
+            ),
+            ("{{ {'a': 1}[x] }}", "{{ {'a': 1}[x|__text] }}"),
+            ("{{ x|default({}) }}", "{{ x|default({}|__own) }}"),
+            (
+                "{% filter upper|lower %}{% endfilter %}",
+                "{% filter __text|upper|lower %}{% endfilter %}",
+            ),
+            (
+                "{% set x | upper %}{% endset %}",
+                "{% set x | __text|upper %}{% endset %}",
+            ),
+            ("{{ f(*a, **b) }}", "{{ f(*a, **b) }}"),
+        ] {
+            assert_eq!(rewritten(source), expected);
+            // It is a template, too.
+            read("a template", expected).unwrap();
+        }
+    }
+}
