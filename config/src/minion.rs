@@ -15,6 +15,10 @@ use crate::{Logging, MetricsAddress, Paths, TransportOptions};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MinionConfig {
+    /// The folder that the configuration was read from; none for one that was not.
+    pub folder: Option<PathBuf>,
+    /// Every option by its name, with secrets hidden, as functions show it.
+    pub shown: saline_data::Value,
     /// `root_dir` and the folders under it.
     pub paths: Paths,
     /// `master`: hosts of the one master, tried in order. `salt`, port 4506
@@ -53,6 +57,8 @@ pub struct MinionConfig {
     pub pass_environment: Vec<String>,
     /// `module_dirs`: folders with executables that are modules.
     pub module_dirs: Vec<PathBuf>,
+    /// `grains_dirs`: folders with executables that print grains.
+    pub grains_dirs: Vec<PathBuf>,
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
@@ -66,6 +72,8 @@ pub struct MinionConfig {
 impl Default for MinionConfig {
     fn default() -> Self {
         Self {
+            folder: None,
+            shown: saline_data::Value::Null,
             paths: Paths::minion(),
             master: vec![HostPort::new("salt", 4506)],
             master_port: 4506,
@@ -85,6 +93,7 @@ impl Default for MinionConfig {
             output_file_size: 128 * 1024 * 1024,
             pass_environment: Vec::new(),
             module_dirs: Vec::new(),
+            grains_dirs: Vec::new(),
             spool_sync_always: false,
             grains: Vec::new(),
             metrics_listen: None,

@@ -15,7 +15,7 @@ use crate::frame::{self, FrameError};
 use crate::program::NAME;
 use crate::user::{self, Account};
 use crate::{
-    Description, Environment, Folder, LaunchError, Process, Program, Step, Streams, UserError,
+    Description, Environment, Folder, LaunchError, Process, Program, Step, Streams, User, UserError,
 };
 
 /// Starts the commands of a daemon.
@@ -61,6 +61,20 @@ impl Launcher {
         description.user = account.to_become()?;
         account.describe(environment);
         description.folder = home_folder(Some(account.home));
+        Ok(())
+    }
+
+    /// Has the command run in the group `name`, beside the groups of its user.
+    ///
+    /// # Errors
+    /// When there is no such group, and when this process may not enter it.
+    pub fn in_group(&self, name: &str, description: &mut Description) -> Result<(), UserError> {
+        let gid = user::enterable_group(name)?;
+        let user = match description.user.take() {
+            Some(user) => user,
+            None => User::of_this_process()?,
+        };
+        description.user = Some(User { gid, ..user });
         Ok(())
     }
 

@@ -44,14 +44,60 @@ pub enum UserError {
         /// The number of the user that this process runs as.
         uid: u32,
     },
+    /// The machine has no such group.
+    #[error("there is no group {0:?} on this machine")]
+    UnknownGroup(String),
+    /// Only root can enter another group.
+    #[error(
+        "cannot run a command in the group {name:?}: this needs root, and Saline runs as the user with number {uid} here"
+    )]
+    NotRootForGroup {
+        /// The wanted group.
+        name: String,
+        /// The number of the user that this process runs as.
+        uid: u32,
+    },
+    /// The groups of this process could not be found out.
+    #[error("cannot find out the groups of this process: {0}")]
+    OwnGroups(#[source] io::Error),
     /// The system could not be asked.
-    #[error("cannot look the user {name:?} up: {source}")]
+    #[error("cannot look up {name:?}: {source}")]
     Lookup {
-        /// The wanted user.
+        /// The wanted user or group.
         name: String,
         /// The error of the system.
         source: io::Error,
     },
+}
+
+impl User {
+    /// Returns the user and the groups of this process.
+    pub(crate) fn of_this_process() -> Result<Self, UserError> {
+        let groups = rustix::process::getgroups();
+        let groups = groups.map_err(|error| UserError::OwnGroups(error.into()))?;
+        Ok(Self {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+        })
+    }
+}
+
+/// Returns the number of a group that this process may have a command run in.
+pub(crate) fn enterable_group(name: &str) -> Result<u32, UserError> {
+    let found = nix::unistd::Group::from_name(name).map_err(|error| UserError::Lookup {
+        name: name.to_owned(),
+        source: error.into(),
+    })?;
+    let found = found.ok_or_else(|| UserError::UnknownGroup(name.to_owned()))?;
+    let own = rustix::process::geteuid();
+    match own.is_root() {
+        true => Ok(found.gid.as_raw()),
+        false => Err(UserError::NotRootForGroup {
+            name: name.to_owned(),
+            uid: own.as_raw(),
+        }),
+    }
 }
 
 impl Account {

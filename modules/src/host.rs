@@ -1,15 +1,16 @@
 //! The parts of a minion that its functions may use.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_config::MinionConfig;
+use saline_data::Value;
 use saline_exec::Launcher;
 
 use crate::event_queue::EventQueue;
 use crate::grains::GrainStore;
-use crate::job::{Running, Stop};
+use crate::job::{JobControl, Running, RunningJob, Stop};
 use crate::refused_returns::RefusedReturns;
 
 /// The parts of a minion that its functions may use.
@@ -28,8 +29,13 @@ pub struct Host {
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
     pub cache_dir: PathBuf,
+    /// `pki_dir`, where the keys are.
+    pub pki_dir: PathBuf,
+    /// `grains_dirs`, where executables are that print grains.
+    pub grains_dirs: Vec<PathBuf>,
     /// Starts commands.
     pub launcher: Launcher,
+    options: Mutex<Arc<Value>>,
     limit: AtomicUsize,
     output_file_size: AtomicU64,
 }
@@ -38,15 +44,14 @@ pub struct Host {
 const PAYLOAD_OVERHEAD: usize = 1024;
 
 impl Host {
-    /// Creates a host whose messages have at most `max_message` bytes.
+    /// Creates a host with the folders and the bounds of this configuration.
     pub fn new(
+        config: &MinionConfig,
         grains: GrainStore,
         events: EventQueue,
         refused_returns: Option<Arc<dyn RefusedReturns>>,
         stop: Stop,
-        cache_dir: PathBuf,
         launcher: Launcher,
-        max_message: usize,
     ) -> Self {
         Self {
             grains,
@@ -54,11 +59,46 @@ impl Host {
             refused_returns,
             running: Running::default(),
             stop,
-            cache_dir,
+            cache_dir: config.paths.cache_dir.clone(),
+            pki_dir: config.paths.pki_dir.clone(),
+            grains_dirs: config.grains_dirs.clone(),
             launcher,
-            limit: AtomicUsize::new(max_message),
-            output_file_size: AtomicU64::new(MinionConfig::default().output_file_size),
+            options: Mutex::new(Arc::new(config.shown.clone())),
+            limit: AtomicUsize::new(config.max_message_size),
+            output_file_size: AtomicU64::new(config.output_file_size),
         }
+    }
+
+    /// Takes over what a changed configuration says about functions.
+    pub fn reload(&self, config: &MinionConfig) {
+        self.output_file_size
+            .store(config.output_file_size, Ordering::Relaxed);
+        *self.lock_options() = Arc::new(config.shown.clone());
+    }
+
+    /// Returns every option by its name, with secrets hidden.
+    pub fn options(&self) -> Arc<Value> {
+        Arc::clone(&self.lock_options())
+    }
+
+    /// Collects all grains again, with those that executables print: they run for the job, which can end them.
+    pub fn refresh_grains(&self, job: &JobControl) {
+        match self.grains_dirs.is_empty() {
+            true => self.grains.refresh(),
+            false => self.grains.run_executables(&self.grains_dirs, self, job),
+        }
+    }
+
+    /// Collects all grains again, without a job that asks for it: when the minion starts.
+    pub fn collect_printed_grains(&self) {
+        let job = JobControl::new(RunningJob::of_the_minion("saltutil.refresh_grains"));
+        // Nobody else can end it.
+        let _ = job.begin();
+        self.refresh_grains(&job);
+    }
+
+    fn lock_options(&self) -> MutexGuard<'_, Arc<Value>> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the largest message that can be sent, in bytes.
@@ -74,11 +114,6 @@ impl Host {
     /// Returns the largest file of the output of a command, in bytes.
     pub fn output_file_size(&self) -> u64 {
         self.output_file_size.load(Ordering::Relaxed)
-    }
-
-    /// Sets the largest file of the output of a command, in bytes.
-    pub fn set_output_file_size(&self, bytes: u64) {
-        self.output_file_size.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the largest payload of a return, in bytes.

@@ -76,6 +76,12 @@ impl Modules {
         self
     }
 
+    /// Returns the modules that were left out, each with what the machine lacks.
+    pub fn absent(&self) -> impl Iterator<Item = (&str, &str)> {
+        let absent = self.absent.iter();
+        absent.map(|(name, lacks)| (name.as_str(), lacks.as_str()))
+    }
+
     /// Returns the full names of the functions, in alphabetical order.
     pub fn names(&self) -> Vec<String> {
         self.registry

@@ -1,11 +1,14 @@
+mod about;
 mod call;
 mod cmd;
 mod executables;
 mod file;
+mod grains;
 mod machine;
 mod own_namespace;
 mod saltutil;
 
+use saline_config::MinionConfig;
 use saline_data::Value;
 use saline_messages::{Arguments, MinionId, StartId};
 
@@ -25,20 +28,29 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with_limit(64 * 1024 * 1024)
+        Self::with(|_| {})
     }
 
     fn with_limit(max_message: usize) -> Self {
+        Self::with(|config| config.max_message_size = max_message)
+    }
+
+    /// With a configuration of its own.
+    fn with(change: impl FnOnce(&mut MinionConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let id = MinionId::parse("m000").unwrap();
+        let mut config = MinionConfig::default();
+        config.paths = config.paths.under(folder.path());
+        config.paths.cache_dir = folder.path().to_owned();
+        config.folder = Some(folder.path().to_owned());
+        change(&mut config);
         let host = Host::new(
-            GrainStore::collect(id.clone(), "salt".into(), Vec::new()),
+            &config,
+            GrainStore::collect(id.clone(), &config),
             EventQueue::new(id, StartId([1; 16])),
             None,
             Stop::new().unwrap(),
-            folder.path().to_owned(),
             crate::command::tests::launcher(),
-            max_message,
         );
         Self {
             host,

@@ -8,13 +8,14 @@ use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
 use super::common;
+use crate::given::Given;
 use crate::minion_id;
 use crate::role::Role;
 use crate::{
     ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
     Secrecy, TransportOptions,
 };
-use saline_data::yaml::Content;
+use saline_data::yaml::{Content, YamlError};
 
 impl MinionConfig {
     /// Every option of the file: what the loader accepts and what the documentation lists.
@@ -33,6 +34,8 @@ impl MinionConfig {
         if loaded.config.id.is_none() {
             loaded.config.id = minion_id::read(folder, &mut loaded.warnings)?;
         }
+        loaded.config.folder = Some(folder.to_owned());
+        loaded.config.shown = loaded.options.clone();
         Ok(loaded)
     }
 }
@@ -296,14 +299,19 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         help: "Folders with functions of your own: an executable named `NAME` in one of them is the module `NAME` (Salt's \
                folders hold Python modules instead). See `docs/own-functions.md`.",
         read: |config, given| {
-            config.module_dirs =
-                given.texts("the absolute path of a folder, or a list of them", |path| {
-                    let path = PathBuf::from(path);
-                    match path.is_absolute() {
-                        true => Ok(path),
-                        false => Err(format!("{} is not an absolute path", path.display())),
-                    }
-                })?;
+            config.module_dirs = folders(given)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "grains_dirs",
+        secrecy: Secrecy::Public,
+        unit: "path or list",
+        default: "",
+        help: "Folders with executables that print further grains: a mapping in JSON (Salt's folders hold Python modules \
+               instead). See `docs/functions/grains.md`.",
+        read: |config, given| {
+            config.grains_dirs = folders(given)?;
             Ok(())
         },
     },
@@ -330,7 +338,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         secrecy: Secrecy::ByKeys,
         unit: "a mapping",
         default: "{}",
-        help: "Additional facts about this machine. Grains of later files are merged.",
+        help: "Additional facts about this machine. Grains of later files are merged. They override those of `grains.d/*.yaml` and of \
+               the file `grains` beside this file, which `grains.setval` writes.",
         read: |config, given| {
             match &given.node.content {
                 Content::Map(_) => {
@@ -364,6 +373,17 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     common::default_include(MinionConfig::DEFAULT_INCLUDE),
     common::include(),
 ];
+
+/// Reads the absolute paths of folders.
+fn folders(given: &Given<'_>) -> Result<Vec<PathBuf>, YamlError> {
+    given.texts("the absolute path of a folder, or a list of them", |path| {
+        let path = PathBuf::from(path);
+        match path.is_absolute() {
+            true => Ok(path),
+            false => Err(format!("{} is not an absolute path", path.display())),
+        }
+    })
+}
 
 /// Merges `new` into `old`: mappings inside are merged, everything else is replaced.
 fn merge(old: &mut Vec<(String, Value)>, new: Vec<(String, Value)>) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::folder::{
     SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_restrictions,
-    minion_warnings,
+    minion_warnings, read_by_itself,
 };
 use insta::assert_snapshot;
 use saline_config::{JobStoreSize, LogFormat, LogLevel, MasterConfig, MinionConfig};
@@ -23,7 +23,9 @@ fn a_folder_without_files_gives_the_defaults() {
     assert_eq!(loaded.config, MasterConfig::default());
     assert!(loaded.warnings.is_empty());
     let loaded = MinionConfig::load(dir.path(), SCHEMES).unwrap();
-    assert_eq!(loaded.config, MinionConfig::default());
+    assert_eq!(loaded.config.folder.as_deref(), Some(dir.path()));
+    assert_eq!(loaded.config.shown, loaded.options);
+    assert_eq!(read_by_itself(loaded.config), MinionConfig::default());
     assert_eq!(master("# nothing\n"), MasterConfig::default());
     assert_eq!(minion("---\n"), MinionConfig::default());
 }

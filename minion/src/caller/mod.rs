@@ -123,18 +123,14 @@ fn host(config: &MinionConfig, id: &MinionId, has_master: bool) -> Result<Host, 
         true => EventQueue::new(id.clone(), start),
         false => EventQueue::without_master(id.clone(), start),
     };
-    let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
-    let host = Host::new(
-        GrainStore::collect(id.clone(), masters.join(","), config.grains.clone()),
+    Ok(Host::new(
+        config,
+        GrainStore::collect(id.clone(), config),
         events,
         None,
         Stop::new().map_err(CallError::Eventfd)?,
-        config.paths.cache_dir.clone(),
         Launcher::new(Program::beside_this_one(), config.pass_environment.clone()),
-        config.max_message_size,
-    );
-    host.set_output_file_size(config.output_file_size);
-    Ok(host)
+    ))
 }
 
 /// Returns the time as a jid, which names the call on this machine alone.
@@ -180,6 +176,9 @@ impl Call {
         });
         // No other job can know of this call, so nothing has asked it to end.
         let _ = entered.control().begin();
+        if !host.grains_dirs.is_empty() {
+            host.refresh_grains(entered.control());
+        }
         let mut arguments = arguments.clone();
         match Secrets::put_in(self.secrets.as_ref(), &mut arguments) {
             Ok(hidden) => modules.call_hiding(fun, arguments, &hidden, host, entered.control()),

@@ -191,8 +191,7 @@ impl Minion {
             source,
         })?;
         let spool = Arc::new(spool);
-        let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
-        let grains = GrainStore::collect(id.clone(), masters.join(","), config.grains.clone());
+        let grains = GrainStore::collect(id.clone(), &config);
         let reconnect = Backoff::new(config.reconnect_first, config.reconnect_max);
         let counters = Counters::new();
         let context = context(&config, &reconnect, &counters);
@@ -201,15 +200,13 @@ impl Minion {
             JobProcesses::new(folders, place, spool.start().id, config.module_dirs.clone())
         });
         let host = Arc::new(Host::new(
+            &config,
             grains,
             EventQueue::new(id.clone(), spool.start().id),
             Some(spool.clone()),
             Stop::new().map_err(StartError::Eventfd)?,
-            config.paths.cache_dir.clone(),
             Launcher::new(program, config.pass_environment.clone()),
-            config.max_message_size,
         ));
-        host.set_output_file_size(config.output_file_size);
         let state = CurrentState::default();
         let session = CurrentSession::none();
         let clock = Arc::new(MasterTimeEstimate::default());
@@ -319,6 +316,11 @@ impl Minion {
         // Before a session tells the master what runs.
         self.jobs.take_over(left);
         fire_minion_start(&self.id, &self.host.events);
+        if !self.host.grains_dirs.is_empty() {
+            let host = Arc::clone(&self.host);
+            self.context
+                .spawn_blocking(move || host.collect_printed_grains());
+        }
         self.context.spawn(Arc::clone(&self.returns).run());
         let events = EventSender::new(
             Arc::clone(&self.host),
@@ -341,7 +343,7 @@ impl Minion {
     /// `Config` for an unknown transport or a wrong option of one: then nothing has changed.
     pub fn reload(&self, config: &MinionConfig, registry: &Registry) -> transport::Result<()> {
         let settings = ConnectionSettings::of(config, registry)?;
-        self.host.set_output_file_size(config.output_file_size);
+        self.host.reload(config);
         self.settings.set(settings);
         Ok(())
     }

@@ -24,6 +24,9 @@ impl Command {
         if let Some(user) = &self.user {
             launcher.run_as(user, &mut description, &mut environment)?;
         }
+        if let Some(group) = &self.group {
+            launcher.in_group(group, &mut description)?;
+        }
         if self.clean_environment {
             environment = Environment::default();
         }

@@ -26,6 +26,8 @@ pub struct Command {
     pub folder: Option<PathBuf>,
     /// The user; the minion's own by default.
     pub user: Option<String>,
+    /// The group, beside those of the user; the user's own by default.
+    pub group: Option<String>,
     /// The umask; the minion's own by default.
     pub umask: Option<u32>,
     /// Names and values that are added to the environment; a name without a value is removed.

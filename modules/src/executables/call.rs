@@ -88,7 +88,7 @@ fn said(errors: &[u8]) -> String {
 }
 
 /// Returns the end of a text that may be long.
-pub(super) fn excerpt(text: &[u8]) -> String {
+pub(crate) fn excerpt(text: &[u8]) -> String {
     let text = text.trim_ascii();
     let shown = &text[text.len().saturating_sub(SHOWN)..];
     let dots = if shown.len() < text.len() { "…" } else { "" };

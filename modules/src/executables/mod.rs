@@ -23,6 +23,8 @@ use crate::JobContext;
 use crate::command::Command;
 use description::Description;
 
+pub(crate) use call::excerpt;
+
 /// The largest number of executables.
 const MAX_MODULES: usize = 256;
 
@@ -63,7 +65,7 @@ struct Described {
 
 /// The version of a file: another one has another of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct FileVersion {
+pub(crate) struct FileVersion {
     file: (u64, u64),
     size: u64,
     changed: (i64, i64),
@@ -253,6 +255,11 @@ impl Executables {
         let _ = self.remember(file);
     }
 
+    /// Forgets what executables described: each is asked again when its functions are next called or listed.
+    pub fn forget(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Arc<Executable>>> {
         self.described
             .lock()
@@ -273,7 +280,7 @@ fn is_module_name(name: &str) -> bool {
 ///
 /// # Errors
 /// When the file is no such executable. Says what to do.
-fn trusted(path: &Path) -> io::Result<FileVersion> {
+pub(crate) fn trusted(path: &Path) -> io::Result<FileVersion> {
     let path = fs::canonicalize(path)?;
     let found = fs::metadata(&path)?;
     if found.mode() & 0o111 == 0 {

@@ -5,6 +5,7 @@
 //! did: a diff, `{old, new}`, or whether anything changed.
 
 mod cmd;
+mod config;
 mod cron;
 mod disk;
 mod environ;
@@ -13,12 +14,14 @@ mod file;
 mod grains;
 mod group;
 mod hosts;
+mod key;
 mod mount;
 mod network;
 mod pkg;
 mod saltutil;
 mod service;
 mod shadow;
+mod ssh;
 mod status;
 mod sys;
 mod sysctl;
@@ -33,6 +36,7 @@ use crate::system_program::missing_program;
 /// The modules, in alphabetical order.
 pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("cmd", cmd::FUNCTIONS),
+    everywhere("config", config::FUNCTIONS),
     Module {
         name: "cron",
         functions: cron::FUNCTIONS,
@@ -49,6 +53,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
         lacks: || missing_program(&["groupadd", "groupdel", "groupmod", "gpasswd"]),
     },
     everywhere("hosts", hosts::FUNCTIONS),
+    everywhere("key", key::FUNCTIONS),
     everywhere("mount", mount::FUNCTIONS),
     everywhere("network", network::FUNCTIONS),
     Module {
@@ -67,6 +72,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
         functions: shadow::FUNCTIONS,
         lacks: || missing_program(&["chage", "chpasswd", "usermod"]),
     },
+    everywhere("ssh", ssh::FUNCTIONS),
     everywhere("status", status::FUNCTIONS),
     everywhere("sys", sys::FUNCTIONS),
     everywhere("sysctl", sysctl::FUNCTIONS),

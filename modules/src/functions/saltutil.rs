@@ -4,18 +4,23 @@ use rustix::process::Signal;
 use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_messages::Jid;
+use saline_targeting::Glob;
 
 use crate::job::{Ending, RunningJob, SignalEffect, parse_signal};
-use crate::{Functions, JobContext};
+use crate::{Functions, JobContext, Outcome};
 
 pub(super) const FUNCTIONS: Functions = &[
     &RUNNING,
+    &IS_RUNNING,
     &FIND_JOB,
     &SIGNAL_JOB,
     &TERM_JOB,
+    &TERM_ALL_JOBS,
     &KILL_JOB,
+    &KILL_ALL_JOBS,
     &REFUSED_RETURNS,
     &REFRESH_GRAINS,
+    &REFRESH_MODULES,
 ];
 
 /// Returns the jobs that the minion runs now, each with its function, its arguments, its user and its process.
@@ -27,6 +32,21 @@ pub(super) const FUNCTIONS: Functions = &[
 fn running(job: &JobContext<'_>) -> Vec<Value> {
     let jobs = job.host.running.list();
     jobs.iter().map(RunningJob::to_value).collect()
+}
+
+/// Returns the jobs that run one of these functions now, each as `saltutil.running` shows it; not this one.
+///
+/// fun
+///     The name of a function, or a glob.
+///
+/// CLI Example:
+///
+///     saline '*' saltutil.is_running 'pkg.*'
+#[function(nonblocking, in_minion)]
+fn is_running(job: &JobContext<'_>, fun: Glob) -> Vec<Value> {
+    let others = others(job).into_iter();
+    let wanted = others.filter(|other| fun.matches(&other.fun));
+    wanted.map(|other| other.to_value()).collect()
 }
 
 /// Returns the job with this id as `saltutil.running` does, or an empty mapping if the minion does not run it.
@@ -84,6 +104,52 @@ fn term_job(job: &JobContext<'_>, jid: String) -> Result<String, Failure> {
 #[function(nonblocking, in_minion)]
 fn kill_job(job: &JobContext<'_>, jid: String) -> Result<String, Failure> {
     send(job, &jid, Signal::KILL)
+}
+
+/// Asks all jobs that the minion runs to end, but for this one: `saltutil.term_job` of each. Returns what happened to each job; the
+/// retcode is 1 if one goes on.
+///
+/// CLI Example:
+///
+///     saline '*' saltutil.term_all_jobs
+#[function(nonblocking, in_minion)]
+fn term_all_jobs(job: &JobContext<'_>) -> Outcome {
+    send_to_all(job, Signal::TERM)
+}
+
+/// Ends all jobs that the minion runs, but for this one: `saltutil.kill_job` of each. Returns what happened to each job; the retcode
+/// is 1 if one goes on.
+///
+/// CLI Example:
+///
+///     saline '*' saltutil.kill_all_jobs
+#[function(nonblocking, in_minion)]
+fn kill_all_jobs(job: &JobContext<'_>) -> Outcome {
+    send_to_all(job, Signal::KILL)
+}
+
+/// Returns the jobs that run beside this one.
+fn others(context: &JobContext<'_>) -> Vec<RunningJob> {
+    let own = context.job.description().jid;
+    let mut others = context.host.running.list();
+    others.retain(|other| other.jid != own);
+    others
+}
+
+fn send_to_all(context: &JobContext<'_>, signal: Signal) -> Outcome {
+    let mut retcode = 0;
+    let others = others(context).into_iter();
+    let told = others.map(|other| match send(context, other.jid.as_str(), signal) {
+        // It has ended meanwhile.
+        Ok(said) if said.is_empty() => Value::from(format!("Job {} has ended", other.jid)),
+        Ok(said) => Value::from(said),
+        Err(failure) => {
+            retcode = 1;
+            Value::from(failure.to_string())
+        }
+    });
+    let told: Vec<Value> = told.collect();
+    Outcome::new(told, retcode)
 }
 
 /// Sends a signal to the job `jid`, and says in Salt's words, where there are such, what it did.
@@ -189,6 +255,24 @@ fn refresh_grains(
     #[default(true)] refresh_pillar: bool,
     #[default(false)] clean_pillar_cache: bool,
 ) -> bool {
-    job.host.grains.refresh();
+    job.host.refresh_grains(job.job);
+    true
+}
+
+/// Forgets what the executables in `module_dirs` described: each is asked again when its functions are next called or listed. That
+/// is needed only if what an executable describes depends on more than its file. `async` and `refresh_pillar` are taken for the
+/// sake of scripts, and ignored.
+///
+/// CLI Example:
+///
+///     saline '*' saltutil.refresh_modules
+#[function(nonblocking, in_minion)]
+#[expect(unused_variables, reason = "it is done at once")]
+fn refresh_modules(
+    job: &JobContext<'_>,
+    #[default(true)] r#async: bool,
+    #[default(true)] refresh_pillar: bool,
+) -> bool {
+    job.modules.executables.forget();
     true
 }

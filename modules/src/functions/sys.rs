@@ -8,7 +8,13 @@ use saline_targeting::Glob;
 
 use crate::{Functions, JobContext};
 
-pub(super) const FUNCTIONS: Functions = &[&LIST_FUNCTIONS, &LIST_MODULES, &DOC, &ARGSPEC];
+pub(super) const FUNCTIONS: Functions = &[
+    &LIST_FUNCTIONS,
+    &LIST_MODULES,
+    &DOC,
+    &ARGSPEC,
+    &RELOAD_MODULES,
+];
 
 /// Returns the names of the minion's functions. Names of modules or functions, or globs, choose among them.
 ///
@@ -67,4 +73,15 @@ fn argspec(job: &JobContext<'_>, module: Option<Selector>) -> Value {
     let registry = job.modules.registry(job);
     let selected = registry.selected(module.as_slice());
     Value::map(selected.map(|(name, function)| (name, function.argspec())))
+}
+
+/// Forgets what the executables in `module_dirs` described, as `saltutil.refresh_modules` does.
+///
+/// CLI Example:
+///
+///     saline '*' sys.reload_modules
+#[function(nonblocking, in_minion)]
+fn reload_modules(job: &JobContext<'_>) -> bool {
+    job.modules.executables.forget();
+    true
 }

@@ -1,40 +1,55 @@
 //! Grains: facts about the machine. Read from the kernel's files at the start, and again on
 //! request.
 
+mod executables;
+mod firmware;
 mod hardware;
 mod names;
 mod network;
+mod static_files;
+mod storage;
 mod system;
+mod systemd;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use saline_config::MinionConfig;
 use saline_data::Value;
+use saline_functions::{Failure, Mapping};
 use saline_messages::MinionId;
 use tokio::sync::watch;
+
+use static_files::StaticFiles;
 
 pub use names::host_name;
 pub(crate) use names::node_name;
 pub(crate) use network::hardware_addresses;
 
 /// The entries of a mapping under construction.
-type Entries = Vec<(String, Value)>;
+type Entries = Mapping;
 
-/// The grains, and the configuration to collect them again.
+/// The grains, and what they are collected from. Of two grains with the same name the later one counts: that of the machine,
+/// of an executable in `grains_dirs`, of a file beside the configuration, of the configuration.
 #[derive(Debug)]
 pub struct GrainStore {
     id: MinionId,
     master: String,
-    configured: Vec<(String, Value)>,
+    files: Option<StaticFiles>,
+    configured: Mapping,
+    printed: Mutex<Mapping>,
     current: watch::Sender<Arc<Value>>,
 }
 
 impl GrainStore {
-    /// Collects the grains. Those that the operator `configured` override those that were found.
-    pub fn collect(id: MinionId, master: String, configured: Vec<(String, Value)>) -> Self {
+    /// Collects the grains, but for those that executables print.
+    pub fn collect(id: MinionId, config: &MinionConfig) -> Self {
+        let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
         let store = Self {
             id,
-            master,
-            configured,
+            master: masters.join(","),
+            files: config.folder.clone().map(StaticFiles),
+            configured: config.grains.clone(),
+            printed: Mutex::default(),
             current: watch::Sender::new(Arc::new(Value::Null)),
         };
         store.refresh();
@@ -46,7 +61,9 @@ impl GrainStore {
         Self {
             id,
             master: String::new(),
+            files: None,
             configured: Vec::new(),
+            printed: Mutex::default(),
             current: watch::Sender::new(Arc::new(grains)),
         }
     }
@@ -66,24 +83,75 @@ impl GrainStore {
         self.current.subscribe()
     }
 
-    /// Collects the grains again.
+    /// Collects the grains again; those that executables print are the last known ones.
     pub fn refresh(&self) {
+        // Held to the end, so that what was read last is what holds.
+        let printed = self.lock();
         let mut found: Entries = vec![
             ("id".to_owned(), Value::from(self.id.as_str())),
             ("master".to_owned(), Value::from(self.master.as_str())),
         ];
         system::add_to(&mut found);
+        systemd::add_to(&mut found);
         hardware::add_to(&mut found);
+        firmware::add_to(&mut found);
+        storage::add_to(&mut found);
         names::add_to(&mut found);
         network::add_to(&mut found);
-        for (name, value) in &self.configured {
-            match found.iter_mut().find(|(known, _)| known == name) {
-                Some(entry) => entry.1 = value.clone(),
-                None => found.push((name.clone(), value.clone())),
-            }
+        put(&mut found, printed.clone());
+        if let Some(files) = &self.files {
+            files.add_to(&mut found);
         }
+        put(&mut found, self.configured.clone());
         found.sort_by(|a, b| a.0.cmp(&b.0));
         self.current.send_replace(Arc::new(Value::Map(found)));
+    }
+
+    /// Has `edit` change the grains that are kept beside the configuration, and collects all of them again.
+    ///
+    /// # Errors
+    /// When their file cannot be read, understood or written.
+    pub(crate) fn edit<T>(
+        &self,
+        edit: impl FnOnce(&mut Mapping) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let done = self.place()?.edit(edit)?;
+        self.refresh();
+        Ok(done)
+    }
+
+    /// Returns the grains that are kept beside the configuration in the file that functions write.
+    ///
+    /// # Errors
+    /// When the file cannot be read or understood.
+    pub(crate) fn kept(&self) -> Result<Mapping, Failure> {
+        self.place()?.read()
+    }
+
+    fn place(&self) -> Result<&StaticFiles, Failure> {
+        self.files.as_ref().ok_or_else(|| {
+            let why = "this minion has no folder of configuration, and so no place to keep grains";
+            Failure::Execution(why.to_owned())
+        })
+    }
+
+    /// Whether the configuration sets this grain, over which nothing that is kept beside it counts.
+    pub(crate) fn is_configured(&self, name: &str) -> bool {
+        self.configured.iter().any(|(known, _)| known == name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mapping> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts grains in, in the place of those with the same name.
+fn put(found: &mut Entries, grains: Mapping) {
+    for (name, value) in grains {
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some(entry) => entry.1 = value,
+            None => found.push((name, value)),
+        }
     }
 }
 
@@ -105,7 +173,9 @@ mod tests {
 
     fn store(configured: Vec<(String, Value)>) -> GrainStore {
         let id = MinionId::parse("m000").unwrap();
-        GrainStore::collect(id, "salt".to_owned(), configured)
+        let mut config = MinionConfig::default();
+        config.grains = configured;
+        GrainStore::collect(id, &config)
     }
 
     #[test]

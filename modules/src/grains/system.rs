@@ -1,5 +1,7 @@
 //! The operating system, and the process.
 
+use std::path::Path;
+
 use saline_data::Value;
 
 use super::{Entries, add, read};
@@ -62,6 +64,21 @@ pub fn add_to(found: &mut Entries) {
     if let Some(major) = major {
         add(found, "osmajorrelease", major);
     }
+    let parts = version.split('.').filter(|part| !part.is_empty());
+    let number = |part: &str| part.parse().map_or_else(|_| Value::from(part), Value::Int);
+    add(
+        found,
+        "osrelease_info",
+        Value::List(parts.map(number).collect()),
+    );
+    add(found, "lsb_distrib_id", release.get("NAME"));
+    add(found, "lsb_distrib_release", version);
+    add(
+        found,
+        "lsb_distrib_codename",
+        release.get("VERSION_CODENAME"),
+    );
+    add(found, "lsb_distrib_description", release.get("PRETTY_NAME"));
 
     let uname = rustix::system::uname();
     let machine = uname.machine().to_string_lossy();
@@ -78,9 +95,18 @@ pub fn add_to(found: &mut Entries) {
     );
     add(found, "cpuarch", machine.as_ref());
     add(found, "osarch", package_architecture(&family, &machine));
-    let systemd = std::path::Path::new("/run/systemd/system").is_dir();
-    add(found, "init", if systemd { "systemd" } else { "unknown" });
+    add(found, "init", init());
     add(found, "machine_id", read("/etc/machine-id"));
+    add(
+        found,
+        "kernelparams",
+        kernel_parameters(&read("/proc/cmdline")),
+    );
+    add(found, "selinux", selinux());
+    add(found, "ps", "ps -efHww");
+    let folder = std::env::current_dir().unwrap_or_default();
+    add(found, "cwd", folder.display().to_string());
+    add_locale(found);
 
     let variable = |name| std::env::var(name).unwrap_or_default();
     let path = variable("PATH");
@@ -112,6 +138,63 @@ pub fn add_to(found: &mut Entries) {
     add(found, "gid", u64::from(gid.as_raw()));
     add(found, "username", user_name(uid.as_raw()));
     add(found, "groupname", group_name(gid.as_raw()));
+}
+
+/// Returns the program that started the machine.
+fn init() -> &'static str {
+    if Path::new("/run/systemd/system").is_dir() {
+        return "systemd";
+    }
+    match read("/proc/1/comm").as_str() {
+        "init" if Path::new("/sbin/openrc").exists() => "openrc",
+        "init" if Path::new("/etc/inittab").exists() => "sysvinit",
+        "runit" | "runit-init" => "runit",
+        "supervisord" => "supervisord",
+        "tini" | "docker-init" => "tini",
+        _ => "unknown",
+    }
+}
+
+/// Returns the words that the kernel was started with, each a name and its value.
+fn kernel_parameters(line: &str) -> Value {
+    let pairs = line.split_whitespace().map(|word| {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Value::from(value.trim_matches('"'))),
+            None => (word, Value::Null),
+        };
+        Value::List(vec![Value::from(name), value])
+    });
+    Value::List(pairs.collect())
+}
+
+fn selinux() -> Value {
+    let enforced = match read("/sys/fs/selinux/enforce").as_str() {
+        "1" => "Enforcing",
+        "0" => "Permissive",
+        _ => "Disabled",
+    };
+    let enabled = Value::Bool(enforced != "Disabled");
+    Value::map([("enabled", enabled), ("enforced", enforced.into())])
+}
+
+/// Adds the language of the machine, and its time zone.
+fn add_locale(found: &mut Entries) {
+    let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let set = variables.filter_map(|name| std::env::var(name).ok());
+    let locale = set.into_iter().find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_else(|| "C".to_owned());
+    let (language, encoding) = locale.split_once('.').unwrap_or((&locale, ""));
+    let zone = std::fs::read_link("/etc/localtime").unwrap_or_default();
+    let zone = zone.to_string_lossy();
+    let zone = zone.split_once("zoneinfo/").map_or("UTC", |(_, name)| name);
+    let locale_info = [
+        ("defaultlanguage", Value::from(language)),
+        ("defaultencoding", Value::from(encoding)),
+        ("detectedencoding", Value::from("utf-8")),
+        ("timezone", Value::from(zone)),
+    ];
+    add(found, "locale_info", Value::map(locale_info));
+    add(found, "timezone", zone);
 }
 
 /// Returns the architecture as the distribution's packages name it.

@@ -36,6 +36,19 @@ impl RunningJob {
         }
     }
 
+    /// Describes a function that the minion runs by itself.
+    pub(crate) fn of_the_minion(fun: &str) -> Self {
+        Self {
+            jid: Jid::parse("00000000000000000000").expect("twenty digits are a jid"),
+            fun: fun.to_owned(),
+            arg: Value::List(Vec::new()),
+            target: String::new(),
+            target_kind: "list",
+            user: String::new(),
+            pid: std::process::id(),
+        }
+    }
+
     /// Describes a job for a test.
     #[cfg(test)]
     pub(crate) fn example(jid: &str) -> Self {

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use saline_config::MinionConfig;
 use saline_data::{Packed, Value};
 use saline_messages::StartId;
 
@@ -76,16 +77,11 @@ fn run(call: Call, listener: UnixListener) -> JobResult {
             };
         }
     };
-    let host = Host::new(
-        grains,
-        events,
-        None,
-        stop,
-        call.cache_dir,
-        call.launcher,
-        call.max_message,
-    );
-    host.set_output_file_size(call.output_file_size);
+    let mut config = MinionConfig::default();
+    config.paths.cache_dir = call.cache_dir;
+    config.max_message_size = call.max_message;
+    config.output_file_size = call.output_file_size;
+    let host = Host::new(&config, grains, events, None, stop, call.launcher);
     let modules = Modules::of_this_machine().with_executables(call.module_dirs);
     let was_described = call.described.is_some();
     if let Some(described) = call.described {

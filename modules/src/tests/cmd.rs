@@ -105,7 +105,7 @@ fn folder_environment_and_input_are_the_ones_given() {
     // The shell adds one itself.
     assert_eq!(
         cmd(&bench, "cmd.run", "/usr/bin/env", &clean),
-        Outcome::from("PWD=/")
+        Outcome::from("LC_ALL=C.UTF-8\nPWD=/")
     );
     let usual = cmd(&bench, "cmd.run", "/usr/bin/env", &[]);
     assert!(text(&usual).contains("PATH="));
@@ -224,7 +224,9 @@ fn output_above_the_limit_is_left_in_a_file_that_the_error_names() {
     assert_eq!(ended.retcode, 143);
     let said = text(&ended);
     assert!(said.ends_with("; the command's retcode was 143"), "{said}");
-    bench.host.set_output_file_size(16_000);
+    let mut config = MinionConfig::default();
+    config.output_file_size = 16_000;
+    bench.host.reload(&config);
     let endless = cmd(&bench, "cmd.run", "head -c 500000 /dev/zero", &[]);
     let said = text(&endless);
     assert!(
@@ -346,4 +348,172 @@ fn a_bare_word_that_yaml_reads_as_a_truth_value_is_a_command() {
         bench.call("cmd.retcode", &[Value::Bool(false)], &[]).value,
         Value::Int(1)
     );
+}
+
+#[test]
+fn a_command_has_the_locale_of_salt_unless_it_is_told_another() {
+    let bench = Bench::new();
+    let said = |named: &[(&str, Value)]| {
+        let line = "echo $LC_ALL,$LANGUAGE,$LANG,$LC_TIME";
+        text(&cmd(&bench, "cmd.run", line, named)).to_owned()
+    };
+    assert!(said(&[]).starts_with("C.UTF-8,,"), "{}", said(&[]));
+    let german = ("env", Value::map([("LANG", Value::from("de_DE.UTF-8"))]));
+    assert!(said(&[german]).starts_with(",,de_DE.UTF-8,"));
+    let own = said(&[("reset_system_locale", false.into())]);
+    let minion = std::env::var("LC_ALL").unwrap_or_default();
+    assert!(own.starts_with(&format!("{minion},")), "{own}");
+    let clean = [("clean_env", true.into())];
+    assert_eq!(
+        cmd(&bench, "cmd.run", "env | grep -c LC_", &clean),
+        Outcome::from("1")
+    );
+}
+
+#[test]
+fn an_operator_says_what_a_success_is() {
+    let bench = Bench::new();
+    let line = "echo out; echo err >&2; exit 3";
+    for (name, value) in [
+        (
+            "success_retcodes",
+            Value::List(vec![Value::Int(2), Value::Int(3)]),
+        ),
+        ("success_retcodes", "2, 3".into()),
+        ("success_retcodes", Value::Int(3)),
+        ("success_stdout", "out".into()),
+        ("success_stderr", Value::texts(["none", "err"])),
+    ] {
+        let outcome = cmd(&bench, "cmd.run_all", line, &[(name, value.clone())]);
+        assert_eq!(outcome.retcode, 0, "{name}={value:?}");
+        assert_eq!(outcome.value.get("retcode"), Some(&Value::Int(0)));
+    }
+    for (name, value) in [
+        ("success_retcodes", Value::Int(4)),
+        ("success_stdout", "err".into()),
+    ] {
+        assert_eq!(
+            cmd(&bench, "cmd.run_all", line, &[(name, value)]).retcode,
+            3
+        );
+    }
+    let wrong = cmd(&bench, "cmd.run", line, &[("success_retcodes", "x".into())]);
+    assert!(text(&wrong).contains("success_retcodes"), "{wrong:?}");
+    let hidden = cmd(&bench, "cmd.run_all", line, &[("hide_output", true.into())]);
+    assert_eq!(hidden.value.get("stdout"), Some(&Value::from("")));
+    assert_eq!(hidden.value.get("stderr"), Some(&Value::from("")));
+    assert_eq!(hidden.retcode, 3);
+    let path = [("prepend_path", "/first:/second".into())];
+    let outcome = cmd(&bench, "cmd.run", "echo $PATH", &path);
+    assert!(
+        text(&outcome).starts_with("/first:/second:/"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn programs_are_found_as_a_command_finds_them() {
+    let bench = Bench::new();
+    let sh = bench.texts("cmd.which", &["sh"]);
+    assert_eq!(text(&sh), text(&bench.texts("cmd.run", &["command -v sh"])));
+    for none in ["nosuchprogram", "", "../bin/sh", "sh\nx"] {
+        assert_eq!(
+            bench.texts("cmd.which", &[none]).value,
+            Value::Null,
+            "{none:?}"
+        );
+        assert_eq!(
+            bench.texts("cmd.has_exec", &[none]).value,
+            Value::Bool(false)
+        );
+    }
+    assert_eq!(
+        bench.texts("cmd.has_exec", &["/bin/sh"]).value,
+        Value::Bool(true)
+    );
+    let any = bench.call(
+        "cmd.which_bin",
+        &[Value::texts(["nosuchprogram", "sh"])],
+        &[],
+    );
+    assert_eq!(any, sh);
+}
+
+#[test]
+fn a_script_runs_from_a_copy_that_is_removed() {
+    let bench = Bench::new();
+    let path = bench.folder.path().join("a script");
+    std::fs::write(
+        &path,
+        "#!/bin/sh -e\nread line; echo \"$0|$1|$2|$line\"; false; echo no",
+    )
+    .unwrap();
+    let path = path.to_str().unwrap();
+    let named = [
+        ("args", "one 'two $HOME'".into()),
+        ("stdin", "input\n".into()),
+    ];
+    let outcome = bench.call("cmd.script", &[path.into()], &named);
+    assert_eq!(outcome.retcode, 1, "{outcome:?}");
+    let said = outcome.value.get("stdout").and_then(Value::as_str).unwrap();
+    let (copy, rest) = said.split_once('|').unwrap();
+    assert_eq!(rest, "one|two $HOME|input");
+    assert!(!std::path::Path::new(copy).exists(), "{copy}");
+    assert!(!std::path::Path::new(copy).parent().unwrap().exists());
+
+    let given = bench.texts("cmd.script_retcode", &["#!/bin/sh\nexit 7"]);
+    assert_eq!(given, Outcome::new(Value::Int(7), 7));
+    let code = bench.texts("cmd.exec_code", &["sh", "echo $1", "", "x y"]);
+    assert!(!code.success(), "an empty folder is refused: {code:?}");
+    let named = [("args", Value::texts(["x y"]))];
+    let code = bench.call("cmd.exec_code", &["sh".into(), "echo $1".into()], &named);
+    assert_eq!(code, Outcome::from("x y"));
+    for (source, why) in [
+        ("salt://x.sh", "gets no files from its master"),
+        ("x.sh", "is neither an absolute path"),
+        ("/no/such/script", "cannot read /no/such/script"),
+        ("/dev/zero", "is not a regular file"),
+        ("#!\necho", "names no interpreter"),
+    ] {
+        let refused = bench.texts("cmd.script", &[source]);
+        assert!(text(&refused).contains(why), "{refused:?}");
+    }
+    let slow = [("timeout", Value::Float(0.3))];
+    let ended = bench.call(
+        "cmd.script",
+        &["#!/bin/sh\necho $0; sleep 600".into()],
+        &slow,
+    );
+    let said = ended.value.get("stdout").and_then(Value::as_str).unwrap();
+    let copy = said.lines().next().unwrap();
+    assert!(
+        copy.ends_with("/script") && !std::path::Path::new(copy).exists(),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_script_of_another_user_is_not_the_users_to_change() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: a_script_of_another_user_is_not_the_users_to_change needs root");
+        return;
+    }
+    let bench = Bench::new();
+    let script = "#!/bin/sh\nid -un; id -gn; stat -c '%U %a' $0; rm -f $0 2>/dev/null; ls $0 | wc -l; touch $(dirname $0)/x 2>/dev/null || echo no";
+    let named = [("runas", "nobody".into()), ("group", "daemon".into())];
+    let outcome = bench.call("cmd.script", &[script.into()], &named);
+    let said = outcome.value.get("stdout").and_then(Value::as_str).unwrap();
+    assert_eq!(said, "nobody\ndaemon\nnobody 500\n1\nno", "{outcome:?}");
+    let unknown = cmd(&bench, "cmd.run", "id", &[("group", "nosuchgroup".into())]);
+    assert!(
+        text(&unknown).contains("there is no group \"nosuchgroup\""),
+        "{unknown:?}"
+    );
+    let own = cmd(
+        &bench,
+        "cmd.run",
+        "id -un; id -gn",
+        &[("group", "daemon".into())],
+    );
+    assert_eq!(own, Outcome::from("root\ndaemon"));
 }

@@ -235,3 +235,107 @@ fn a_hash_is_the_one_of_crypt() {
     );
     assert!(text(&salt).contains("crypt_salt"), "{salt:?}");
 }
+
+#[test]
+fn networks_contain_addresses() {
+    let bench = Bench::new();
+    let call = |fun: &str, positional: &[&str]| bench.texts(fun, positional).value;
+    for (fun, positional, expected) in [
+        (
+            "network.ip_in_subnet",
+            &["192.0.2.7", "192.0.2.0/24"][..],
+            Value::Bool(true),
+        ),
+        (
+            "network.ip_in_subnet",
+            &["192.0.3.7", "192.0.2.0/24"],
+            Value::Bool(false),
+        ),
+        (
+            "network.ip_in_subnet",
+            &["2001:db8::1", "2001:db8::/32"],
+            Value::Bool(true),
+        ),
+        ("network.in_subnet", &["127.0.0.0/8"], Value::Bool(true)),
+        (
+            "network.in_subnet",
+            &["198.51.100.0/24"],
+            Value::Bool(false),
+        ),
+        ("network.calc_net", &["192.0.2.7/24"], "192.0.2.0/24".into()),
+        (
+            "network.calc_net",
+            &["192.0.2.7", "255.255.255.128"],
+            "192.0.2.0/25".into(),
+        ),
+        (
+            "network.reverse_ip",
+            &["192.0.2.7"],
+            "7.2.0.192.in-addr.arpa".into(),
+        ),
+        ("network.is_loopback", &["::1"], Value::Bool(true)),
+        ("network.is_private", &["10.0.0.3"], Value::Bool(true)),
+        ("network.is_private", &["192.0.2.7"], Value::Bool(false)),
+    ] {
+        assert_eq!(call(fun, positional), expected, "{fun} {positional:?}");
+    }
+    let reverse = call("network.reverse_ip", &["2001:db8::1"]);
+    assert!(
+        reverse.as_str().unwrap().starts_with("1.0.0."),
+        "{reverse:?}"
+    );
+    assert!(
+        reverse
+            .as_str()
+            .unwrap()
+            .ends_with(".8.b.d.0.1.0.0.2.ip6.arpa")
+    );
+    let parts = call("network.convert_cidr", &["192.0.2.7/24"]);
+    assert_eq!(entry(&parts, &["broadcast"]), &"192.0.2.255".into());
+    for fun in [
+        "network.in_subnet",
+        "network.calc_net",
+        "network.is_loopback",
+        "network.reverse_ip",
+    ] {
+        let refused = bench.texts(fun, &["10/8"]);
+        assert!(text(&refused).contains("10/8"), "{refused:?}");
+    }
+    assert!(
+        !bench
+            .texts("network.calc_net", &["192.0.2.7", "255.0.255.0"])
+            .success()
+    );
+    assert!(matches!(call("network.subnets", &[]), Value::List(_)));
+    assert!(matches!(
+        call("network.default_route", &["inet"]),
+        Value::List(_)
+    ));
+}
+
+#[test]
+fn counters_are_those_of_the_kernel() {
+    let bench = Bench::new();
+    let lo = bench.texts("status.netdev", &[]).value;
+    let before = number(entry(&lo, &["lo", "rx_bytes"]));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let after = bench.texts("status.netdev", &[]).value;
+    assert!(number(entry(&after, &["lo", "rx_bytes"])) > before);
+    assert!(
+        number(entry(
+            &bench.texts("status.vmstats", &[]).value,
+            &["pgfault"]
+        )) > 0
+    );
+    let Value::Map(disks) = bench.texts("status.diskstats", &[]).value else {
+        panic!("a mapping")
+    };
+    for (name, disk) in disks {
+        assert!(number(entry(&disk, &["reads_issued"])) >= 0, "{name}");
+    }
+    match crate::system_program::missing_program(&["w"]) {
+        None => assert!(matches!(bench.texts("status.w", &[]).value, Value::List(_))),
+        Some(_) => eprintln!("skipped: this machine has no w"),
+    }
+}

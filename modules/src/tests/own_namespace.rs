@@ -472,3 +472,213 @@ fn parameters_of_the_kernel_are_kept() {
         "{unknown:?}"
     );
 }
+
+/// A key, and its fingerprint.
+const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIDIhz2GK/XCUj4i6Q5yQJNL1MKMY0RxzPV2QrBqfHrDq";
+const FINGERPRINT: &str = "XcVaf1K7+8/BaRbn0ax8/wH8blb27P4aE1gQD/ZvGzU";
+
+#[test]
+fn users_log_in_with_keys() {
+    if !is_inside("users_log_in_with_keys") {
+        return;
+    }
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let bench = Bench::new();
+    bench.texts("user.add", &["ann"]);
+    let uid = std::fs::metadata("/home/ann").unwrap().uid();
+    assert_ne!(uid, 0);
+    let file = std::path::Path::new("/home/ann/.ssh/authorized_keys");
+    let ed25519 = ("enc", Value::from("ed25519"));
+    let set = |named: &[(&str, Value)]| {
+        bench.call("ssh.set_auth_key", &["ann".into(), KEY.into()], named)
+    };
+    let told = set(&[ed25519.clone(), ("test", true.into())]);
+    assert_eq!((text(&told), file.exists()), ("new", false));
+    assert_eq!(text(&set(std::slice::from_ref(&ed25519))), "new");
+    for (path, mode) in [(file, 0o600), (file.parent().unwrap(), 0o700)] {
+        let found = std::fs::metadata(path).unwrap();
+        assert_eq!(
+            (found.uid(), found.mode() & 0o7777),
+            (uid, mode),
+            "{path:?}"
+        );
+    }
+    assert_eq!(text(&set(std::slice::from_ref(&ed25519))), "no change");
+    let before = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, format!("# mine\n\n{before}not a key")).unwrap();
+    let options = (
+        "options",
+        Value::texts(["no-pty", "from=\"10.0.0.0/8, a\""]),
+    );
+    let named = [ed25519.clone(), ("comment", "ann@home".into()), options];
+    assert_eq!(text(&set(&named)), "replace");
+    let line = format!("no-pty,from=\"10.0.0.0/8, a\" ssh-ed25519 {KEY} ann@home");
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap(),
+        format!("# mine\n\n{line}\nnot a key")
+    );
+    assert_eq!(text(&set(&named)), "no change");
+    let keys = bench.texts("ssh.auth_keys", &["ann"]).value;
+    assert_eq!(
+        entry(entry(&keys, KEY), "fingerprint").as_str(),
+        Some(FINGERPRINT)
+    );
+    let all = bench.call("ssh.auth_keys", &[], &[]).value;
+    assert_eq!(entry(&all, "ann"), &keys);
+    let check = bench.texts("ssh.check_key", &["ann", KEY, "ssh-ed25519", "x"]);
+    assert_eq!(text(&check), "update");
+
+    // No argument puts a second line in, or another file.
+    for (name, value) in [
+        ("comment", Value::from("x\nssh-rsa AAAA")),
+        ("options", Value::texts(["a\nb"])),
+        ("options", Value::texts(["a b"])),
+        ("enc", "ssh-rsa".into()),
+        ("enc", "x\ny".into()),
+        ("config", "../../root/.ssh/authorized_keys".into()),
+        ("config", "/etc/../home/ann/x".into()),
+        ("config", "a\nb/../c".into()),
+    ] {
+        let refused = match name {
+            "enc" => set(&[(name, value.clone())]),
+            _ => set(&[ed25519.clone(), (name, value.clone())]),
+        };
+        assert!(
+            text(&refused).contains(name) || text(&refused).contains("key: "),
+            "{name}={value:?}: {refused:?}"
+        );
+    }
+    let lines = bench.call(
+        "ssh.set_auth_key",
+        &[
+            "ann".into(),
+            format!("ssh-ed25519 {KEY}\nssh-ed25519 {KEY}").into(),
+        ],
+        &[],
+    );
+    assert!(!lines.success(), "{lines:?}");
+    assert_eq!(
+        text(&bench.texts("ssh.rm_auth_key", &["ann", KEY])),
+        "Key removed"
+    );
+    assert_eq!(
+        text(&bench.texts("ssh.rm_auth_key", &["ann", KEY])),
+        "Key not present"
+    );
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap(),
+        "# mine\n\nnot a key"
+    );
+
+    // What the user puts in the place of the file or its folder leads root nowhere.
+    let secret = std::path::Path::new("/etc/shadow");
+    let untouched = std::fs::read(secret).unwrap();
+    let links = |link: &std::path::Path, target: &str, why: &str| {
+        symlink(target, link).unwrap();
+        for fun in ["ssh.set_auth_key", "ssh.rm_auth_key", "ssh.auth_keys"] {
+            let positional = match fun {
+                "ssh.auth_keys" => vec!["ann".into()],
+                _ => vec!["ann".into(), KEY.into()],
+            };
+            let named = if fun == "ssh.set_auth_key" {
+                vec![ed25519.clone()]
+            } else {
+                vec![]
+            };
+            let refused = bench.call(fun, &positional, &named);
+            assert!(text(&refused).contains(why), "{fun}: {refused:?}");
+        }
+        std::fs::remove_file(link).unwrap();
+    };
+    std::fs::remove_file(file).unwrap();
+    links(file, "/etc/shadow", "is a symbolic link");
+    std::fs::remove_dir(file.parent().unwrap()).unwrap();
+    std::fs::create_dir_all("/mnt/root/.ssh").unwrap();
+    links(file.parent().unwrap(), "/mnt/root/.ssh", "a symbolic link");
+    assert_eq!(std::fs::read_dir("/mnt/root/.ssh").unwrap().count(), 0);
+    assert_eq!(std::fs::read(secret).unwrap(), untouched);
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::os::unix::fs::chown(file.parent().unwrap(), Some(uid), None).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, file, 0o600.into()).unwrap();
+    std::os::unix::fs::chown(file, Some(uid), None).unwrap();
+    assert!(text(&set(std::slice::from_ref(&ed25519))).contains("is not a regular file"));
+    std::fs::remove_file(file).unwrap();
+    // A file of another user, which the user might have linked.
+    std::fs::write(file, "x").unwrap();
+    std::os::unix::fs::chown(file, Some(uid + 1), None).unwrap();
+    assert!(text(&set(&[ed25519])).contains("belongs to user"));
+    assert!(!text(&bench.texts("ssh.set_auth_key", &["nosuch", KEY])).contains(KEY));
+}
+
+#[test]
+fn users_know_machines() {
+    if !is_inside("users_know_machines") {
+        return;
+    }
+    if crate::system_program::missing_program(&["ssh-keygen"]).is_some() {
+        eprintln!("skipped: users_know_machines needs openssh-client");
+        return;
+    }
+    let bench = Bench::new();
+    bench.texts("user.add", &["ann"]);
+    let key = [("key", Value::from(KEY)), ("enc", "ed25519".into())];
+    let ann = [Value::from("ann"), "git.example.org".into()];
+    let set = |named: &[(&str, Value)]| bench.call("ssh.set_known_host", &ann, named).value;
+    let told = set(&[&key[..], &[("test", true.into())]].concat());
+    assert_eq!(entry(&told, "status").as_str(), Some("updated"), "{told:?}");
+    assert!(!std::path::Path::new("/home/ann/.ssh").exists());
+    assert_eq!(entry(&set(&key), "status").as_str(), Some("updated"));
+    assert_eq!(entry(&set(&key), "status").as_str(), Some("exists"));
+    let known = bench.call("ssh.get_known_host_entries", &ann, &[]).value;
+    let Value::List(known) = known else {
+        panic!("{known:?}")
+    };
+    assert_eq!(entry(&known[0], "fingerprint").as_str(), Some(FINGERPRINT));
+    let named = [("fingerprint", Value::from(format!("SHA256:{FINGERPRINT}")))];
+    assert_eq!(
+        text(&bench.call("ssh.check_known_host", &ann, &named)),
+        "exists"
+    );
+    let named = [("fingerprint", Value::from("SHA256:other"))];
+    assert_eq!(
+        text(&bench.call("ssh.check_known_host", &ann, &named)),
+        "update"
+    );
+    assert!(!bench.call("ssh.check_known_host", &ann, &[]).success());
+    let port = [&key[..], &[("port", Value::Int(2222))]].concat();
+    assert_eq!(entry(&set(&port), "status").as_str(), Some("updated"));
+    let text_of_file = std::fs::read_to_string("/home/ann/.ssh/known_hosts").unwrap();
+    assert_eq!(
+        text_of_file,
+        format!("git.example.org ssh-ed25519 {KEY}\n[git.example.org]:2222 ssh-ed25519 {KEY}\n")
+    );
+    // Also a name that the user's ssh has hashed.
+    let hashed = bench.call(
+        "cmd.run",
+        &["ssh-keygen -H -f /home/ann/.ssh/known_hosts".into()],
+        &[("runas", "ann".into())],
+    );
+    assert!(hashed.success(), "{hashed:?}");
+    let removed = bench.call("ssh.rm_known_host", &ann, &[]).value;
+    assert_eq!(
+        entry(&removed, "status").as_str(),
+        Some("removed"),
+        "{removed:?}"
+    );
+    let removed = bench.call("ssh.rm_known_host", &ann, &[]).value;
+    assert_eq!(entry(&removed, "status").as_str(), Some("absent"));
+    let all = bench
+        .call(
+            "ssh.set_known_host",
+            &[Value::Null, "10.0.0.1".into()],
+            &key,
+        )
+        .value;
+    assert_eq!(entry(&all, "status").as_str(), Some("updated"), "{all:?}");
+    let file = std::fs::read_to_string("/etc/ssh/ssh_known_hosts").unwrap();
+    assert_eq!(file, format!("10.0.0.1 ssh-ed25519 {KEY}\n"));
+    for bad in ["-oProxyCommand=x", "", "a b", "a\nb", "a,b", "*"] {
+        let refused = bench.call("ssh.rm_known_host", &["ann".into(), bad.into()], &[]);
+        assert!(text(&refused).contains("hostname"), "{bad:?}: {refused:?}");
+    }
+}

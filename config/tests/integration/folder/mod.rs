@@ -30,7 +30,14 @@ pub fn master(text: &str) -> MasterConfig {
 /// What a minion makes of its main file.
 pub fn minion(text: &str) -> MinionConfig {
     let dir = folder(&[("minion", text)]);
-    MinionConfig::load(dir.path(), SCHEMES).unwrap().config
+    read_by_itself(MinionConfig::load(dir.path(), SCHEMES).unwrap().config)
+}
+
+/// The configuration without what it says of its folder and of how it is shown.
+pub fn read_by_itself(mut config: MinionConfig) -> MinionConfig {
+    config.folder = None;
+    config.shown = saline_data::Value::Null;
+    config
 }
 
 /// The warnings about a master's main file, with `DIR` for the folder.

@@ -28,8 +28,10 @@ pub(super) const FUNCTIONS: Functions = &[
     &ENABLE,
     &ENABLED,
     &GET_ALL,
+    &GET_DISABLED,
     &GET_ENABLED,
     &GET_RUNNING,
+    &GET_STATIC,
     &MASK,
     &MASKED,
     &MISSING,
@@ -317,6 +319,37 @@ fn get_enabled(job: &JobContext<'_>) -> Result<Value, Failure> {
             .iter()
             .filter(|(_, state)| state.starts_with("enabled"));
         let names: BTreeSet<&str> = enabled.map(|(path, _)| listed(file_name(path))).collect();
+        Ok(Value::texts(names))
+    })
+}
+
+/// Returns the names of the units that are disabled. The name of a service has no suffix.
+///
+/// CLI Example:
+///
+///     saline '*' service.get_disabled
+#[function]
+fn get_disabled(job: &JobContext<'_>) -> Result<Value, Failure> {
+    in_state(job, "disabled")
+}
+
+/// Returns the names of the units that can be neither enabled nor disabled: other units start them. The name of a service has no
+/// suffix.
+///
+/// CLI Example:
+///
+///     saline '*' service.get_static
+#[function]
+fn get_static(job: &JobContext<'_>) -> Result<Value, Failure> {
+    in_state(job, "static")
+}
+
+/// Returns the names of the units whose files are in a state.
+fn in_state(job: &JobContext<'_>, wanted: &'static str) -> Result<Value, Failure> {
+    ask(job, false, async |systemd| {
+        let files = systemd.manager.list_unit_files().await.map_err(refused)?;
+        let found = files.iter().filter(|(_, state)| state == wanted);
+        let names: BTreeSet<&str> = found.map(|(path, _)| listed(file_name(path))).collect();
         Ok(Value::texts(names))
     })
 }

@@ -1,5 +1,7 @@
 //! `status`: what the machine does now.
 
+mod counters;
+
 use std::path::Path;
 
 use procfs::process::{Process, all_processes};
@@ -26,6 +28,10 @@ pub(super) const FUNCTIONS: Functions = &[
     &VERSION,
     &TIME,
     &ALL_STATUS,
+    &counters::DISKSTATS,
+    &counters::NETDEV,
+    &counters::VMSTATS,
+    &counters::W,
 ];
 
 /// Returns the load: the mean number of processes that ran or waited during the last 1, 5 and 15 minutes.

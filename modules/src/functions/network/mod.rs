@@ -1,4 +1,6 @@
-//! `network`: interfaces, addresses and connections.
+//! `network`: interfaces, addresses, networks and connections.
+
+mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -26,6 +28,15 @@ pub(super) const FUNCTIONS: Functions = &[
     &PING,
     &GET_HOSTNAME,
     &GET_FQDN,
+    &subnets::CALC_NET,
+    &subnets::CONVERT_CIDR,
+    &subnets::DEFAULT_ROUTE,
+    &subnets::IN_SUBNET,
+    &subnets::IP_IN_SUBNET,
+    &subnets::IS_LOOPBACK,
+    &subnets::IS_PRIVATE,
+    &subnets::REVERSE_IP,
+    &subnets::SUBNETS,
 ];
 
 /// Returns the interfaces: whether each is `up`, its hardware address, and its addresses of IPv4 (`inet`) and IPv6 (`inet6`).
@@ -422,7 +433,7 @@ fn chosen(
         interface.as_ref().is_none_or(|name| *name == one.name)
             && (include_loopback || !address.is_loopback())
             && network.is_none_or(|network| network.contains(&address))
-            && private.is_none_or(|private| is_private(address) == private)
+            && private.is_none_or(|private| is_of_private_network(address) == private)
     };
     Ok(addresses()?
         .iter()
@@ -431,7 +442,7 @@ fn chosen(
         .collect())
 }
 
-fn is_private(address: IpAddr) -> bool {
+fn is_of_private_network(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unique_local() || v6.is_loopback() || v6.is_unicast_link_local(),
