@@ -8,9 +8,9 @@ use crate::Step;
 /// The reason why a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The program `saline-exec` is not installed.
+    /// A program that daemons start is not installed.
     #[error(
-        "{} is missing, which starts every command; install it beside this program",
+        "{} is missing, without which this program runs no command or job as it should; install it beside this program",
         .0.display()
     )]
     Missing(PathBuf),

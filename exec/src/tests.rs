@@ -390,7 +390,9 @@ fn a_missing_program_is_named() {
     let path = path.display();
     assert_eq!(
         error.to_string(),
-        format!("{path} is missing, which starts every command; install it beside this program")
+        format!(
+            "{path} is missing, without which this program runs no command or job as it should; install it beside this program"
+        )
     );
     assert!(Program::beside_this_one().check().is_err());
     assert!(Program::this_one(&ENTRY).check().is_ok());
