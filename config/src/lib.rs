@@ -8,6 +8,7 @@ mod byte_size;
 #[cfg(test)]
 mod document;
 mod error;
+mod file_roots;
 mod files;
 mod given;
 mod given_values;
@@ -37,6 +38,7 @@ pub use access_rules::{
 };
 pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;
+pub use file_roots::{BASE, Environments, FileOptions};
 pub use load::Loaded;
 pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};
 pub use logging::{LogLevel, Logging, UnknownLevel};

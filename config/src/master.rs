@@ -8,7 +8,9 @@ use saline_data::Value;
 use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
-use crate::{AccessBlacklist, AccessRules, Logging, MetricsAddress, Paths, TransportOptions};
+use crate::{
+    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, TransportOptions,
+};
 
 /// The ports of one transport, as its section gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -106,6 +108,8 @@ pub struct MasterConfig {
     pub publisher_acl_blacklist: AccessBlacklist,
     /// `operators`: what operators with keys of their own may do; none for everything.
     pub operators: Option<AccessRules>,
+    /// `file_roots` and the other options about files.
+    pub files: FileOptions,
     /// `audit_file`: the file with a line for every order; none for `/var/log/saline/master-audit.log` under `root_dir`.
     pub audit_file: Option<PathBuf>,
     /// `audit_max_bytes`: the size at which a new audit file is begun. 100 MiB
@@ -172,6 +176,7 @@ impl Default for MasterConfig {
             publisher_acl: AccessRules::default(),
             publisher_acl_blacklist: AccessBlacklist::default(),
             operators: None,
+            files: FileOptions::default(),
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,
             metrics_listen: None,

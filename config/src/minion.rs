@@ -119,6 +119,17 @@ impl MinionConfig {
         self.paths.state_dir.join("spool.log")
     }
 
+    /// `cachedir/extmods/modules`: the folder of the modules that the master has for all minions.
+    pub fn synced_modules_in(cache_dir: &Path) -> PathBuf {
+        cache_dir.join("extmods/modules")
+    }
+
+    /// Returns the folders with executables that are modules: `module_dirs`, then that of the master's modules.
+    pub fn all_module_dirs(&self) -> Vec<PathBuf> {
+        let synced = Self::synced_modules_in(&self.paths.cache_dir);
+        self.module_dirs.iter().cloned().chain([synced]).collect()
+    }
+
     /// `pki_dir/master.pub`: the identity of the master that this minion trusts.
     pub fn master_identity(&self) -> PathBuf {
         self.paths.pki_dir.join("master.pub")

@@ -127,13 +127,7 @@ pub const SALT_OPTIONS: &[&str] = &[
     "failhard",
     "features",
     "fibre_channel_grains",
-    "file_buffer_size",
     "file_client",
-    "file_ignore_glob",
-    "file_ignore_regex",
-    "file_recv",
-    "file_recv_max_size",
-    "file_roots",
     "fileserver_backend",
     "fileserver_events",
     "fileserver_followsymlinks",
@@ -597,7 +591,7 @@ mod tests {
     #[test]
     fn it_knows_salt() {
         for name in [
-            "file_roots",
+            "fileserver_backend",
             "ext_pillar",
             "master_type",
             "reactor",

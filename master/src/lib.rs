@@ -44,6 +44,7 @@ mod disk;
 mod disk_figures;
 mod error;
 mod events;
+mod fileserver;
 pub mod grains;
 mod health;
 mod jid;

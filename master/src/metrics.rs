@@ -13,6 +13,7 @@ use crate::bounds::Accounts;
 use crate::clock::MasterClock;
 use crate::disk_figures::{DiskFigures, DiskReader};
 use crate::events::Events;
+use crate::fileserver::FileFigures;
 use crate::health::ANSWER_TIMEOUT;
 use crate::jobs::JobStore;
 use crate::publisher::MinionPublisher;
@@ -31,6 +32,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
+    pub(crate) files: Arc<FileFigures>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
 }
 
@@ -48,6 +50,7 @@ impl MetricsSource for MasterMetrics {
         self.minions_and_keys(&mut metrics, disk.as_ref());
         self.jobs_and_store(&mut metrics, disk.as_ref());
         self.events_and_requests(&mut metrics);
+        self.files(&mut metrics);
         self.clock_and_tasks(&mut metrics);
         metrics
     }
@@ -216,6 +219,29 @@ impl MasterMetrics {
             "saline_master_requests_refused",
             "Requests of minions that were refused because one minion asked for too much.",
             refused,
+        );
+    }
+
+    fn files(&self, metrics: &mut Metrics) {
+        metrics.counter(
+            "saline_master_file_requests",
+            "Requests of minions about files.",
+            self.files.requests(),
+        );
+        metrics.counters(
+            "saline_master_file_bytes",
+            "Bytes of files: sent to minions, handed in by minions, and read for their hashes.",
+            "what",
+            [
+                ("sent", self.files.sent()),
+                ("received", self.files.received()),
+                ("hashed", self.files.hashed()),
+            ],
+        );
+        metrics.counter(
+            "saline_master_files_changed",
+            "Parts of files that were not sent because the file had changed since its hash was told, or its hash was forgotten.",
+            self.files.changed(),
         );
     }
 

@@ -17,6 +17,7 @@ use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
+use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
@@ -123,6 +124,7 @@ pub(crate) struct MasterParts {
     revoking: Arc<Semaphore>,
     events: Events,
     durable: Arc<DurableEvents>,
+    files: FileServer,
 }
 
 impl MasterParts {
@@ -176,6 +178,7 @@ impl MasterParts {
             publisher,
             events,
             durable,
+            files: FileServer::new(&config, settings.clone(), context),
             disk: DiskReader::new(Arc::clone(&jobs), keys.clone()),
             jobs,
             grains: Arc::new(stores.grains),
@@ -277,6 +280,7 @@ impl MasterParts {
             limiter,
             presence: self.presence.clone(),
             events: self.events.clone(),
+            files: self.files.clone(),
         }
     }
 
@@ -387,6 +391,7 @@ impl MasterParts {
             listeners: Arc::clone(&self.listeners),
             versions: self.versions,
             settings: self.settings.clone(),
+            files: self.files.clone(),
         }
     }
 
@@ -498,6 +503,7 @@ impl MasterParts {
             accounts: Arc::clone(&self.accounts),
             publisher: self.publisher.clone(),
             events: self.events.clone(),
+            files: Arc::clone(self.files.figures()),
             refused_handshakes: Arc::clone(&self.refused_handshakes),
         }
     }

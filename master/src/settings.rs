@@ -10,6 +10,7 @@ use saline_data::Value;
 use saline_messages::MinionId;
 use saline_targeting::{Assignments, Nodegroups};
 
+use crate::fileserver::ServedFiles;
 use crate::keys::IdFile;
 use crate::wire_time::milliseconds;
 
@@ -119,6 +120,8 @@ pub struct SettingsValues {
     pub nodegroups: Arc<Nodegroups>,
     /// What root says of minions.
     pub root_facts: Arc<RootFacts>,
+    /// The files that minions may read.
+    pub(crate) files: Arc<ServedFiles>,
     /// Who may do what.
     pub(crate) access: Arc<AccessSettings>,
     /// The size in bytes at which a new audit file is begun.
@@ -166,6 +169,7 @@ impl SettingsValues {
                 assignments: config.assignments.clone(),
                 trusted_grains: config.trusted_grains.clone(),
             }),
+            files: Arc::new(ServedFiles::of(config)),
             access: Arc::new(AccessSettings {
                 publisher_acl: config.publisher_acl.clone(),
                 publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),
@@ -198,6 +202,12 @@ impl LiveSettings {
     pub(crate) fn access(&self) -> Arc<AccessSettings> {
         let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&values.access)
+    }
+
+    /// Returns the files that minions may read now.
+    pub(crate) fn files(&self) -> Arc<ServedFiles> {
+        let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&values.files)
     }
 
     /// Takes other values over.

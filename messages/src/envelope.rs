@@ -53,6 +53,8 @@ pub enum Class {
     Event = 4,
     /// Requests that can wait, such as listings.
     Bulk = 5,
+    /// Files: parts of them, and what minions ask about them.
+    File = 6,
 }
 
 impl fmt::Display for Class {
@@ -63,6 +65,7 @@ impl fmt::Display for Class {
             Self::Return => "return",
             Self::Event => "event",
             Self::Bulk => "bulk",
+            Self::File => "file",
         })
     }
 }
@@ -129,6 +132,7 @@ impl TryFrom<u8> for Class {
             3 => Self::Return,
             4 => Self::Event,
             5 => Self::Bulk,
+            6 => Self::File,
             other => return Err(EnvelopeError::Class(other)),
         })
     }

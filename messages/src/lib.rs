@@ -14,6 +14,7 @@ mod envelope;
 mod event;
 mod event_origin;
 mod event_tag;
+mod files;
 mod id;
 mod job;
 mod keys;
@@ -43,6 +44,10 @@ pub use envelope::{
 pub use event::Event;
 pub use event_origin::{EventOrigin, OriginKind};
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
+pub use files::{
+    FileEntry, FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage,
+    MAX_ENVIRONMENT, SeenFile,
+};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, RETCODE_INTERRUPTED, Return, ReturnVerdict,

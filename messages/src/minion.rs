@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 use super::{
-    Admission, Heartbeat, HeartbeatReply, Jid, JobAccount, Reconciliation, ReconciliationReply,
-    RefusedVerb, Return, ReturnPart, ReturnVerdict, SignedJob, StartId,
+    Admission, FileReply, FileRequest, Heartbeat, HeartbeatReply, Jid, JobAccount, Reconciliation,
+    ReconciliationReply, RefusedVerb, Return, ReturnPart, ReturnVerdict, SignedJob, StartId,
 };
 use saline_data::Packed;
 
@@ -67,6 +67,8 @@ pub enum MinionRequest {
     Accounts(Vec<JobAccount>),
     /// Reports the minion's grains, after the session began and when they have changed.
     Grains(GrainsReport),
+    /// Asks for files of the master, or hands files in.
+    Files(FileRequest),
 }
 
 /// The grains of a minion: first their digest alone, and all of them if the master asks for them.
@@ -106,6 +108,7 @@ impl MinionRequest {
             Self::Reconcile(_) => "Reconcile",
             Self::Accounts(_) => "Accounts",
             Self::Grains(_) => "Grains",
+            Self::Files(_) => "Files",
         }
     }
 }
@@ -168,6 +171,8 @@ pub enum MinionReply {
     Reconciled(ReconciliationReply),
     /// The reply to `Grains` with a digest alone: the master does not have these grains.
     SendGrains,
+    /// The reply to `Files`.
+    Files(FileReply),
 }
 
 impl MinionReply {

@@ -11,15 +11,16 @@ use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
-    CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, GrainsReport,
+    CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, FileEntry,
+    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, GrainsReport,
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
     MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply,
     OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, ProtocolVersions,
     PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
     RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
-    RunnerReply, RunnerRequest, Secrets, SessionId, SignedJob, StartId, StatesPage, StoredReturn,
-    TargetMatches, TransferId, Welcome, decode, encode,
+    RunnerReply, RunnerRequest, Secrets, SeenFile, SessionId, SignedJob, StartId, StatesPage,
+    StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -51,6 +52,95 @@ fn arguments() -> Arguments {
         positional: vec![Value::Int(1)],
         named: vec![("k".into(), Value::Null)],
     }
+}
+
+fn file_requests() -> Vec<(&'static str, FileRequest)> {
+    let place = || FilePlace {
+        environment: "base".into(),
+        path: "a/b".into(),
+    };
+    let part = Part {
+        transfer: TransferId([0xbb; 32]),
+        total: 5,
+        offset: 3,
+        bytes: vec![1, 2],
+    };
+    let list = |after| FileRequest::List {
+        environment: "base".into(),
+        below: "a".into(),
+        after,
+        bytes: 300,
+    };
+    vec![
+        ("Environments", FileRequest::Environments),
+        ("List.None", list(None)),
+        ("List.Some", list(Some("a/b".into()))),
+        ("Look", FileRequest::Look(place())),
+        (
+            "Part",
+            FileRequest::Part {
+                place: place(),
+                transfer: TransferId([0xbb; 32]),
+                offset: 3,
+                bytes: 300,
+            },
+        ),
+        (
+            "Push",
+            FileRequest::Push {
+                path: "a".into(),
+                part,
+            },
+        ),
+    ]
+}
+
+fn file_replies() -> Vec<(String, FileReply)> {
+    let transfer = TransferId([0xbb; 32]);
+    let kinds = [FileKind::File, FileKind::Folder, FileKind::EmptyFolder];
+    let entries = kinds.map(|kind| FileEntry {
+        path: "a".into(),
+        kind,
+        is_link: true,
+    });
+    let page = FilesPage {
+        entries: entries.to_vec(),
+        more: true,
+    };
+    let seen = SeenFile {
+        size: 300,
+        mode: 0o644,
+        transfer,
+    };
+    let part = Part {
+        transfer,
+        total: 5,
+        offset: 3,
+        bytes: vec![1, 2],
+    };
+    let mut replies = vec![
+        (
+            "Environments".to_owned(),
+            FileReply::Environments(vec!["base".into()]),
+        ),
+        ("Listed".to_owned(), FileReply::Listed(page)),
+        ("Seen".to_owned(), FileReply::Seen(seen)),
+        ("Part".to_owned(), FileReply::Part(part)),
+        ("Changed".to_owned(), FileReply::Changed),
+        ("Received".to_owned(), FileReply::Received(300)),
+    ];
+    for why in [
+        FileRefusal::NoEnvironment,
+        FileRefusal::NoFile,
+        FileRefusal::BadPath,
+        FileRefusal::TooLarge,
+        FileRefusal::TooMany,
+        FileRefusal::Failed,
+        FileRefusal::NotTaken,
+    ] {
+        replies.push((format!("Refused.{why:?}"), FileReply::Refused(why)));
+    }
+    replies
 }
 
 fn job() -> Job {
@@ -269,6 +359,10 @@ fn minion(lines: &mut String) {
         let report = MinionRequest::Grains(GrainsReport { digest, grains });
         request(lines, &format!("Grains.{name}"), report);
     }
+    for (name, asked) in file_requests() {
+        let asked = MinionRequest::Files(asked);
+        request(lines, &format!("Files.{name}"), asked);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);
@@ -298,6 +392,9 @@ fn minion(lines: &mut String) {
     reply(lines, "Reconciled", MinionReply::Reconciled(reconciled));
     reply(lines, "Done", MinionReply::Done);
     reply(lines, "SendGrains", MinionReply::SendGrains);
+    for (name, told) in file_replies() {
+        reply(lines, &format!("Files.{name}"), MinionReply::Files(told));
+    }
     for verdict in [
         ReturnVerdict::Stored,
         ReturnVerdict::Duplicate,

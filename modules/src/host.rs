@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use saline_config::MinionConfig;
 use saline_data::Value;
@@ -11,6 +11,7 @@ use saline_exec::Launcher;
 use crate::event_queue::EventQueue;
 use crate::grains::GrainStore;
 use crate::job::{JobControl, Running, RunningJob, Stop};
+use crate::master_files::MasterFiles;
 use crate::refused_returns::RefusedReturns;
 
 /// The parts of a minion that its functions may use.
@@ -25,6 +26,8 @@ pub struct Host {
     /// The jobs that were begun, and the returns that are not stored; none beside a running minion, which
     /// has them.
     pub refused_returns: Option<Arc<dyn RefusedReturns>>,
+    /// Asks the master for files; unset beside a running minion, which has the session.
+    pub master_files: OnceLock<Box<dyn MasterFiles>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -57,6 +60,7 @@ impl Host {
             grains,
             events,
             refused_returns,
+            master_files: OnceLock::new(),
             running: Running::default(),
             stop,
             cache_dir: config.paths.cache_dir.clone(),

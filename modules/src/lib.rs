@@ -19,6 +19,7 @@ pub mod job;
 mod job_context;
 pub mod job_process;
 mod line_file;
+pub mod master_files;
 mod modules;
 mod mount_table;
 mod outcome;

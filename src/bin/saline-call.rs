@@ -24,7 +24,7 @@ async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionRe
         arguments: call.arguments,
         user: call.user,
     };
-    let modules = Modules::of_this_machine().with_executables(call.config.module_dirs.clone());
+    let modules = Modules::of_this_machine().with_executables(call.config.all_module_dirs());
     let called = caller::call(&call.config, master, modules, request).await;
     let called = called.map_err(|error| error.to_string())?;
     Ok(FunctionReturn {

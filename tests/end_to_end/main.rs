@@ -14,6 +14,7 @@ mod durability;
 mod durable_events;
 mod embedding;
 mod event_listener;
+mod files;
 mod first_job;
 mod identity;
 mod interrupt;

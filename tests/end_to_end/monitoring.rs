@@ -37,7 +37,7 @@ fn ask(mut stream: impl Read + Write, path: &str) -> Option<(u16, String)> {
 }
 
 /// Returns a page of the daemon that listens at this port.
-fn page(port: u16, path: &str) -> String {
+pub(crate) fn page(port: u16, path: &str) -> String {
     let (status, body) = ask(TcpStream::connect(("127.0.0.1", port)).unwrap(), path).unwrap();
     assert_eq!(status, 200, "{body}");
     body

@@ -226,10 +226,10 @@ fn sighup_takes_over_what_can_change_and_names_what_cannot() {
 
 #[test]
 fn a_warning_is_not_repeated_at_each_sighup() {
-    let mut fleet = Fleet::new("tcp", "file_roots: {}\n");
+    let mut fleet = Fleet::new("tcp", "fileserver_backend: {}\n");
     fleet.start_master();
     let log = Arc::clone(&fleet.master().log);
-    log.wait_for("\"file_roots\" of Salt is not supported", 1);
+    log.wait_for("\"fileserver_backend\" of Salt is not supported", 1);
     for round in 1..=2 {
         fleet.master().signal(Signal::HUP);
         log.wait_for("reloaded; nothing has changed", round);

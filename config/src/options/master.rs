@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{access_rules, common, nodegroups};
+use super::{access_rules, common, file_roots, nodegroups};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
@@ -444,6 +444,13 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
+    file_roots::file_roots(),
+    file_roots::file_env_access(),
+    file_roots::file_ignore_regex(),
+    file_roots::file_ignore_glob(),
+    file_roots::file_buffer_size(),
+    file_roots::file_recv(),
+    file_roots::file_recv_max_size(),
     OptionDoc {
         name: "audit_file",
         secrecy: Secrecy::Public,

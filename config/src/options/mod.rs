@@ -3,6 +3,7 @@
 
 mod access_rules;
 mod common;
+mod file_roots;
 mod master;
 mod master_role;
 mod minion;

@@ -238,8 +238,8 @@ fn sections_of_transports_are_kept() {
 
 #[test]
 fn what_has_no_effect_is_named_once() {
-    assert_snapshot!(master_warnings("file_roots: {}\n"), @r#"DIR/master:1:1: option "file_roots" of Salt is not supported, and has no effect"#);
-    assert_snapshot!(master_warnings("interface: 127.0.0.1\nfile_roots: {}\npillar_roots: {}\nhash_type: md5\n"), @"DIR/master:2:1: 3 options of Salt are not supported, and have no effect: file_roots, pillar_roots, hash_type");
+    assert_snapshot!(master_warnings("fileserver_backend: {}\n"), @r#"DIR/master:1:1: option "fileserver_backend" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("interface: 127.0.0.1\nfileserver_backend: {}\npillar_roots: {}\nhash_type: md5\n"), @"DIR/master:2:1: 3 options of Salt are not supported, and have no effect: fileserver_backend, pillar_roots, hash_type");
     assert_snapshot!(master_warnings("process_count_max: 1\n"), @r#"DIR/master:1:1: option "process_count_max" is one of the minion, and has no effect here"#);
     assert_snapshot!(minion_warnings("job_ttl: 3\nmaster_type: failover\n"), @r#"DIR/minion:1:1: option "job_ttl" is one of the master, and has no effect here | DIR/minion:2:1: option "master_type" of Salt has no effect: the addresses in `master` are tried in their order"#);
     assert_snapshot!(master_warnings("include: absent.d/*\n"), @r#"DIR/master:1:10: include "absent.d/*" matches no file"#);
@@ -251,7 +251,7 @@ fn what_has_no_effect_is_named_once() {
 
 #[test]
 fn what_saline_has_instead_is_named() {
-    assert_snapshot!(master_warnings("keep_jobs: 24\nreactor: []\nfile_roots: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "reactor" of Salt has no effect: a program can listen to the events and act on them (docs/event-bus.md) | DIR/master:3:1: option "file_roots" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("keep_jobs: 24\nreactor: []\nfileserver_backend: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "reactor" of Salt has no effect: a program can listen to the events and act on them (docs/event-bus.md) | DIR/master:3:1: option "fileserver_backend" of Salt is not supported, and has no effect"#);
     assert_snapshot!(master_warnings("external_auth: {}\nschedule: {}\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "schedule" of Salt has no effect: have cron or a timer of systemd run saline-call | DIR/master:3:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
 }
 
@@ -305,13 +305,13 @@ fn an_option_that_restricts_keeps_a_daemon_from_starting() {
 fn every_option_is_told_with_its_value_or_its_default() {
     let dir = folder(&[(
         "master",
-        "timeout: 7\ntcp: {nodelay: False}\nfile_roots: {}\n",
+        "timeout: 7\ntcp: {nodelay: False}\nfileserver_backend: {}\n",
     )]);
     let options = MasterConfig::load(dir.path(), SCHEMES).unwrap().options;
     assert_eq!(options.get("timeout"), Some(&Value::Int(7)));
     assert_eq!(options.get("ret_port"), Some(&Value::Int(4506)));
     assert_eq!(options.get("pidfile"), Some(&Value::Null));
-    assert_eq!(options.get("file_roots"), None);
+    assert_eq!(options.get("fileserver_backend"), None);
     for option in MasterConfig::OPTIONS {
         assert!(options.get(option.name).is_some(), "{}", option.name);
     }

@@ -101,6 +101,7 @@ impl Action {
                 | MinionRequest::PendingJobs { .. }
                 | MinionRequest::FireEvents(_)
                 | MinionRequest::Grains(_)
+                | MinionRequest::Files(_)
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
                 | MinionRequest::Goodbye,

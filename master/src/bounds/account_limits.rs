@@ -31,6 +31,8 @@ pub(crate) enum Resource {
     Grains,
     /// The parts of large returns.
     Parts,
+    /// The requests about files.
+    Files,
     /// The events that are fired.
     Events,
     /// The bytes of those events.
@@ -45,7 +47,7 @@ pub(crate) enum Resource {
 
 impl Resource {
     /// Every resource, in the order of their numbers.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::BytesIn,
         Self::BytesOut,
         Self::Rows,
@@ -54,6 +56,7 @@ impl Resource {
         Self::Presences,
         Self::Grains,
         Self::Parts,
+        Self::Files,
         Self::Events,
         Self::EventBytes,
         Self::Calls,
@@ -73,6 +76,7 @@ impl fmt::Display for Resource {
             Self::Presences => "its reconciliations and farewells",
             Self::Grains => "its reports of changed grains",
             Self::Parts => "the parts of its large returns",
+            Self::Files => "its requests about files",
             Self::Events => "its events (minion_event_rate)",
             Self::EventBytes => "the bytes of its events (minion_event_bytes)",
             Self::Calls => "the calls that saline-call stores for it",
@@ -106,6 +110,9 @@ pub(crate) struct AccountLimits {
     pub(crate) grains: Rate,
     /// Parts of large returns. 2,000 a second: parts of 256 KiB at `bytes_in`, and some that are sent again.
     pub(crate) parts: Rate,
+    /// Requests about files. 2,000 a second: parts of 128 KiB at `bytes_out`, or two thousand small files, each of
+    /// which takes two.
+    pub(crate) files: Rate,
     /// Calls that are stored: each is a job and a return on the master's disk for which nobody asked. 10 a second.
     pub(crate) calls: Rate,
     /// Bytes of those calls. 16 MiB at once, and 16 KiB a second, 1.3 GiB a day: they stay on the disk, and no operator
@@ -136,6 +143,7 @@ impl Default for AccountLimits {
                 burst: 10.0,
             },
             parts: rate(2_000.0),
+            files: rate(2_000.0),
             calls: rate(10.0),
             call_bytes: Rate {
                 per_second: MIB / 64.0,
@@ -158,6 +166,7 @@ impl AccountLimits {
             Resource::Presences => self.presences,
             Resource::Grains => self.grains,
             Resource::Parts => self.parts,
+            Resource::Files => self.files,
             Resource::Events => rate(events.events? as f64),
             Resource::EventBytes => rate(events.bytes? as f64),
             Resource::Calls => self.calls,

@@ -1,8 +1,13 @@
 //! What each request of a minion or of a caller costs.
 
-use saline_messages::{CallerRequest, CallerReturn, Jid, MinionEvent, MinionEvents, MinionRequest};
+use saline_messages::{
+    CallerRequest, CallerReturn, FileRequest, Jid, MinionEvent, MinionEvents, MinionRequest,
+};
 
 use super::account_limits::Resource;
+
+/// What a page of a listing costs, in parts of files: it may make the master read all folders of an environment.
+const LISTING: usize = 20;
 
 /// What a request takes from the account of its minion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +55,10 @@ impl Cost {
             MinionRequest::Grains(report) => {
                 cost.add(Resource::Grains, usize::from(report.grains.is_some()));
             }
+            MinionRequest::Files(FileRequest::List { .. }) => {
+                cost.add(Resource::Files, LISTING);
+            }
+            MinionRequest::Files(_) => cost.add(Resource::Files, 1),
         }
         cost
     }
@@ -115,7 +124,8 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::PendingJobs { .. }
         | MinionRequest::FireEvents(_)
         | MinionRequest::Goodbye
-        | MinionRequest::Grains(_) => Vec::new(),
+        | MinionRequest::Grains(_)
+        | MinionRequest::Files(_) => Vec::new(),
     }
 }
 

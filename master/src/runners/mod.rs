@@ -11,7 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
-//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `jobs`, `manage`, `state`, `store` | the functions |
+//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -29,6 +29,7 @@ mod config;
 mod doc;
 mod error;
 mod event;
+mod fileserver;
 mod job_filters;
 mod job_report;
 mod jobs;
@@ -55,7 +56,7 @@ pub use task::Runners;
 type Functions = &'static [&'static Function<Run>];
 
 /// The modules of every master.
-const MODULES: [NamedModule<Run>; 11] = [
+const MODULES: [NamedModule<Run>; 12] = [
     ("audit", audit::FUNCTIONS),
     ("batch", batch::FUNCTIONS),
     ("cache", cache::FUNCTIONS),
@@ -63,6 +64,7 @@ const MODULES: [NamedModule<Run>; 11] = [
     ("config", config::FUNCTIONS),
     ("doc", doc::FUNCTIONS),
     ("event", event::FUNCTIONS),
+    ("fileserver", fileserver::FUNCTIONS),
     ("jobs", jobs::FUNCTIONS),
     ("manage", manage::FUNCTIONS),
     ("state", state::FUNCTIONS),

@@ -8,6 +8,7 @@ use saline_protocol::transport::{Clock, Context, Endpoint};
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
 use crate::events::{DurableEvents, EventReader, Events};
+use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
@@ -36,6 +37,7 @@ pub(crate) struct RunnerParts {
     /// The protocol versions that the master speaks.
     pub(crate) versions: ProtocolVersions,
     pub(crate) settings: LiveSettings,
+    pub(crate) files: FileServer,
 }
 
 impl RunnerParts {

@@ -13,6 +13,7 @@ use saline_messages::{
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
+use crate::fileserver::FileServer;
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, PartOutcome, StoreError};
@@ -47,6 +48,7 @@ pub struct MinionVerbs {
     pub(crate) limiter: Arc<TokenBuckets<MinionId>>,
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
+    pub(crate) files: FileServer,
 }
 
 impl MinionVerbs {
@@ -138,6 +140,7 @@ impl MinionVerbs {
                     false => Ok(MinionReply::busy(FIRING_DELAY)),
                 }
             }
+            MinionRequest::Files(request) => Ok(self.files.answer(id, request).await),
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
             MinionRequest::Goodbye => {
                 tracing::info!("minion {id} says goodbye");

@@ -37,6 +37,7 @@ use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::Ended;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::session::event_sender::EventSender;
+use crate::session::file_requests::FileRequests;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 use crate::spool_location::SpoolLocation;
@@ -197,7 +198,7 @@ impl Minion {
         let context = context(&config, &reconnect, &counters);
         oversize_output::sweep(&config.paths.cache_dir);
         let processes = place.filter(|_| own_processes).map(|place| {
-            JobProcesses::new(folders, place, spool.start().id, config.module_dirs.clone())
+            JobProcesses::new(folders, place, spool.start().id, config.all_module_dirs())
         });
         let host = Arc::new(Host::new(
             &config,
@@ -209,6 +210,9 @@ impl Minion {
         ));
         let state = CurrentState::default();
         let session = CurrentSession::none();
+        let files = FileRequests::new(session.clone(), context.clone());
+        // Nobody else sets it.
+        let _ = host.master_files.set(Box::new(files));
         let clock = Arc::new(MasterTimeEstimate::default());
         let pool = match modules.return_at_once() {
             true => Pool::in_place(),

@@ -164,7 +164,7 @@ async fn daemon(
         }
     }
     let pid_file = config.paths.pid_file.clone();
-    let modules = Modules::of_this_machine().with_executables(config.module_dirs.clone());
+    let modules = Modules::of_this_machine().with_executables(config.all_module_dirs());
     let minion = match Minion::with_locks(
         config,
         registry,

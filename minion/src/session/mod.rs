@@ -3,6 +3,7 @@
 mod catch_up;
 mod deliveries;
 pub(crate) mod event_sender;
+pub(crate) mod file_requests;
 mod grains_reports;
 mod heartbeat;
 pub(crate) mod session_loop;

@@ -6,6 +6,7 @@
 
 mod cmd;
 mod config;
+mod cp;
 mod cron;
 mod disk;
 mod environ;
@@ -37,6 +38,7 @@ use crate::system_program::missing_program;
 pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("cmd", cmd::FUNCTIONS),
     everywhere("config", config::FUNCTIONS),
+    everywhere("cp", cp::FUNCTIONS),
     Module {
         name: "cron",
         functions: cron::FUNCTIONS,

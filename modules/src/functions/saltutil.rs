@@ -1,5 +1,7 @@
 //! `saltutil`: running jobs and their end, and upkeep.
 
+mod sync_modules;
+
 use rustix::process::Signal;
 use saline_data::Value;
 use saline_functions::{Failure, function};
@@ -21,6 +23,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &REFUSED_RETURNS,
     &REFRESH_GRAINS,
     &REFRESH_MODULES,
+    &sync_modules::SYNC_MODULES,
 ];
 
 /// Returns the jobs that the minion runs now, each with its function, its arguments, its user and its process.

@@ -8,6 +8,7 @@ mod backups;
 mod blockreplace;
 mod contents;
 mod copy;
+mod delivered;
 mod diff;
 mod edit;
 mod find;
@@ -27,6 +28,7 @@ mod replacement;
 mod status;
 
 use crate::Functions;
+pub(super) use delivered::deliver;
 
 pub(super) const FUNCTIONS: Functions = &[
     &status::ACCESS,

@@ -1,0 +1,206 @@
+//! The files that minions hand in: `cachedir/minions/ID/files`, each minion's beneath a root of its own.
+
+use std::collections::HashMap;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use saline_jailed_files::{InnerPath, ListingLimits, NewFile, Root, StoreError};
+use saline_messages::{FileRefusal, MAX_PART, MinionId, Part};
+use saline_protocol::transport::Context;
+use tokio::sync::Semaphore;
+
+use super::figures::FileFigures;
+use super::hashes::hash;
+use super::{NoAnswer, WAIT};
+
+/// How many of the largest files all files of a minion take at most.
+const FILES_OF_MINION: u64 = 10;
+
+/// What a minion may have handed in.
+const LIMITS: ListingLimits = ListingLimits {
+    entries: 10_000,
+    bytes: 4 * 1024 * 1024,
+};
+
+/// The name under which a file is written until it is complete begins with this.
+const TEMPORARY: &str = ".saline-push-";
+
+/// How many threads write at a time.
+const WRITERS: usize = 2;
+
+/// Takes the files that minions hand in.
+#[derive(Debug)]
+pub(super) struct PushedFiles {
+    folder: PathBuf,
+    figures: Arc<FileFigures>,
+    context: Context,
+    writers: Arc<Semaphore>,
+    /// One turn for each minion that hands something in, so that its files are written one after the other.
+    minions: Mutex<HashMap<MinionId, Arc<Semaphore>>>,
+}
+
+impl PushedFiles {
+    pub(super) fn new(folder: PathBuf, figures: Arc<FileFigures>, context: Context) -> Self {
+        Self {
+            folder,
+            figures,
+            context,
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            minions: Mutex::default(),
+        }
+    }
+
+    /// Takes a part of a file of at most `most` bytes, and returns how many bytes of the file are there.
+    pub(super) async fn take(
+        &self,
+        id: &MinionId,
+        path: InnerPath,
+        part: Part,
+        most: u64,
+    ) -> Result<u64, NoAnswer> {
+        if part.end().is_none() || part.bytes.len() > MAX_PART || path.is_root() {
+            return Err(FileRefusal::BadPath.into());
+        }
+        if part.total > most {
+            return Err(FileRefusal::TooLarge.into());
+        }
+        let own = self.turn_of(id);
+        let clock = self.context.clock;
+        let turns = async {
+            // Neither is ever closed.
+            Some((
+                own.acquire_owned().await.ok()?,
+                Arc::clone(&self.writers).acquire_owned().await.ok()?,
+            ))
+        };
+        let turns = clock.deadline(clock.after(WAIT), turns).await;
+        let turns = turns.ok().flatten().ok_or(NoAnswer::Busy)?;
+        let (folder, figures) = (
+            self.folder.join(id.as_str()).join("files"),
+            Arc::clone(&self.figures),
+        );
+        let taking = self.context.spawn_blocking(move || {
+            let taken = take_part(&folder, &path, &part, most);
+            if matches!(taken, Ok(received) if received >= part.end().unwrap_or(u64::MAX)) {
+                figures.count_received(part.bytes.len());
+            }
+            drop(turns);
+            taken
+        });
+        match taking.await {
+            Ok(taken) => Ok(taken?),
+            Err(_) => Err(FileRefusal::Failed.into()),
+        }
+    }
+
+    fn turn_of(&self, id: &MinionId) -> Arc<Semaphore> {
+        let mut minions = self.minions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for a turn to which nothing else refers.
+        minions.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.available_permits() == 0);
+        let turn = minions.entry(id.clone());
+        Arc::clone(turn.or_insert_with(|| Arc::new(Semaphore::new(1))))
+    }
+}
+
+fn take_part(folder: &Path, path: &InnerPath, part: &Part, most: u64) -> Result<u64, FileRefusal> {
+    saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
+    let root = Root::open(folder).map_err(|error| failed(folder, &error))?;
+    let temporary = format!("{TEMPORARY}{:?}", part.transfer);
+    if part.offset == 0 && !is_there(&root, path, part) {
+        make_room(folder, &root, part, most)?;
+    }
+    let mut new = match root.store(path, &temporary) {
+        Ok(new) => new,
+        Err(StoreError::NoName | StoreError::NoFolder(_)) => return Err(FileRefusal::BadPath),
+        Err(error) => return Err(failed(folder, &error)),
+    };
+    match write(&mut new, part) {
+        Ok(received) if received < part.total => Ok(received),
+        Ok(_) => {
+            complete(&root, path, new, part, &temporary).map_err(|error| failed(folder, &error))
+        }
+        Err(error) => {
+            // A disk that is full gets its room back.
+            let _ = new.discard();
+            Err(failed(folder, &error))
+        }
+    }
+}
+
+/// Whether the file was completed by an earlier request whose answer got lost.
+fn is_there(root: &Root, path: &InnerPath, part: &Part) -> bool {
+    let stored = root
+        .open_file(path)
+        .ok()
+        .filter(|file| file.version().size == part.total);
+    stored.and_then(|file| hash(&file).ok().flatten()) == Some(part.transfer)
+}
+
+/// Writes a part where it belongs, and returns how many bytes are there. One that does not follow them changes nothing.
+fn write(new: &mut NewFile, part: &Part) -> std::io::Result<u64> {
+    let file = new.file();
+    let length = file.metadata()?.len();
+    if length > part.total {
+        file.set_len(0)?;
+        return Ok(0);
+    }
+    if length != part.offset {
+        return Ok(length);
+    }
+    file.seek(SeekFrom::End(0))?;
+    file.write_all(&part.bytes)?;
+    Ok(length + part.bytes.len() as u64)
+}
+
+/// Gives a file that has all its bytes its name, if they are those that were announced. Otherwise it begins anew.
+fn complete(
+    root: &Root,
+    path: &InnerPath,
+    new: NewFile,
+    part: &Part,
+    temporary: &str,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let (folder, _) = path.split_name().ok_or("the path has no name")?;
+    let written = folder.join(&InnerPath::parse(temporary)?)?;
+    if hash(&root.open_file(&written)?)? != Some(part.transfer) {
+        new.discard()?;
+        return Ok(0);
+    }
+    new.complete(0o600, true)?;
+    Ok(part.total)
+}
+
+/// Removes what was not completed, and checks that there is room for another file.
+fn make_room(folder: &Path, root: &Root, part: &Part, most: u64) -> Result<(), FileRefusal> {
+    let listed = root.list(&InnerPath::root(), LIMITS, |_| true);
+    let listed = listed
+        .map_err(|error| failed(folder, &error))?
+        .map_err(|_| FileRefusal::TooMany)?;
+    let mut bytes: u64 = 0;
+    for entry in listed.after(None) {
+        let Ok(path) = InnerPath::parse(entry.path) else {
+            continue;
+        };
+        let is_unfinished = path
+            .split_name()
+            .is_some_and(|(_, name)| name.starts_with(TEMPORARY));
+        if is_unfinished && !entry.path.ends_with(&format!("{:?}", part.transfer)) {
+            root.remove(&path).map_err(|error| failed(folder, &error))?;
+            continue;
+        }
+        bytes += root.open_file(&path).map_or(0, |file| file.version().size);
+    }
+    match bytes.saturating_add(part.total) > most.saturating_mul(FILES_OF_MINION) {
+        true => Err(FileRefusal::TooMany),
+        false => Ok(()),
+    }
+}
+
+fn failed(folder: &Path, error: &dyn std::fmt::Display) -> FileRefusal {
+    tracing::warn!(
+        "a file of a minion is not taken into {}: {error}",
+        folder.display()
+    );
+    FileRefusal::Failed
+}

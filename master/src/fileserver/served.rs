@@ -1,0 +1,155 @@
+//! What is served to whom, as the settings of now say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use saline_config::{FileOptions, MasterConfig};
+use saline_jailed_files::{InnerPath, PathError};
+use saline_messages::{FileRefusal, MAX_ENVIRONMENT, MinionId};
+use saline_targeting::{Candidate, CompiledTarget, Glob, Inclusion, TextPattern};
+
+/// The environments, who may read them, and which files are left out.
+#[derive(Debug, Default)]
+pub(crate) struct ServedFiles {
+    environments: BTreeMap<String, Environment>,
+    ignore_regex: Vec<TextPattern>,
+    ignore_glob: Vec<Glob>,
+    /// Whether minions may hand files in.
+    pub(super) receive: bool,
+    /// The largest file that they may hand in, in bytes.
+    pub(super) receive_max: u64,
+}
+
+#[derive(Debug)]
+struct Environment {
+    roots: Vec<PathBuf>,
+    readers: Readers,
+}
+
+/// Who may read an environment.
+#[derive(Debug)]
+enum Readers {
+    Everybody,
+    /// Those that the rule includes. It looks at ids alone: what is assigned was put in as globs of ids.
+    Included(CompiledTarget),
+    /// The rule cannot be read.
+    Nobody,
+}
+
+impl ServedFiles {
+    /// Reads the options. A rule that cannot be read lets nobody in, and the log says why.
+    pub(crate) fn of(config: &MasterConfig) -> Self {
+        let files: &FileOptions = &config.files;
+        let environments = files.environments(&config.paths.root_dir);
+        let environments = environments.into_iter().map(|(name, roots)| {
+            let readers = match files.rule(&name, &config.assignments) {
+                Ok(None) => Readers::Everybody,
+                Ok(Some(rule)) => Readers::Included(rule),
+                Err(error) => {
+                    tracing::error!(
+                        "nobody may read the environment {name}: file_env_access has a rule for it that cannot be read: {error}"
+                    );
+                    Readers::Nobody
+                }
+            };
+            (name, Environment { roots, readers })
+        });
+        // The loader has compiled both.
+        let anywhere =
+            |text: &String| TextPattern::regex(&format!(r"[\s\S]*(?:{text})[\s\S]*")).ok();
+        Self {
+            environments: environments.collect(),
+            ignore_regex: files.ignore_regex.iter().filter_map(anywhere).collect(),
+            ignore_glob: files
+                .ignore_glob
+                .iter()
+                .filter_map(|text| Glob::compile(text).ok())
+                .collect(),
+            receive: files.receive,
+            receive_max: files.receive_max,
+        }
+    }
+
+    /// Returns the names of all environments.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.environments.keys().map(String::as_str)
+    }
+
+    /// Returns the names of the environments that a minion may read.
+    pub(super) fn readable_by(&self, id: &MinionId) -> impl Iterator<Item = &str> {
+        let readable = self
+            .environments
+            .iter()
+            .filter(move |(_, environment)| environment.is_for(id));
+        readable.map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the roots of an environment; none if there is no such.
+    pub(crate) fn roots(&self, environment: &str) -> Option<&[PathBuf]> {
+        let environment = self.environments.get(environment)?;
+        Some(&environment.roots)
+    }
+
+    /// Returns the roots of an environment that a minion may read.
+    ///
+    /// # Errors
+    /// `NoEnvironment` when there is none, or the minion may not read it.
+    pub(super) fn roots_for(
+        &self,
+        id: &MinionId,
+        environment: &str,
+    ) -> Result<&[PathBuf], FileRefusal> {
+        if environment.len() > MAX_ENVIRONMENT {
+            return Err(FileRefusal::NoEnvironment);
+        }
+        let found = self.environments.get(environment);
+        let readable = found.filter(|environment| environment.is_for(id));
+        readable
+            .map(|environment| environment.roots.as_slice())
+            .ok_or(FileRefusal::NoEnvironment)
+    }
+
+    /// Reads the path of a file that may be served.
+    ///
+    /// # Errors
+    /// `BadPath`, or `NoFile` for one that is left out.
+    pub(super) fn path(&self, text: &str) -> Result<InnerPath, FileRefusal> {
+        let path = inner_path(text)?;
+        match self.is_ignored(path.as_str()) {
+            true => Err(FileRefusal::NoFile),
+            false => Ok(path),
+        }
+    }
+
+    /// Whether `file_ignore_regex` or `file_ignore_glob` leaves a path out.
+    pub(super) fn is_ignored(&self, path: &str) -> bool {
+        // One that takes too many steps may be one that is to be left out.
+        let mut regex = self.ignore_regex.iter();
+        regex.any(|pattern| pattern.matches(path).unwrap_or(true))
+            || self.ignore_glob.iter().any(|glob| glob.matches(path))
+    }
+}
+
+impl Environment {
+    fn is_for(&self, id: &MinionId) -> bool {
+        match &self.readers {
+            Readers::Everybody => true,
+            Readers::Included(rule) => {
+                let minion = Candidate {
+                    id: id.as_str(),
+                    grains: None,
+                };
+                matches!(rule.decide(minion), Ok(Inclusion::Included))
+            }
+            Readers::Nobody => false,
+        }
+    }
+}
+
+/// Reads a path of a minion.
+pub(super) fn inner_path(text: &str) -> Result<InnerPath, FileRefusal> {
+    InnerPath::parse(text).map_err(|error: PathError| {
+        tracing::debug!("a path is refused: {error}");
+        FileRefusal::BadPath
+    })
+}

@@ -1,0 +1,38 @@
+//! `cp`: files of the master, and files for it.
+//!
+//! | file | has |
+//! |---|---|
+//! | `get` | the functions that put files of the master at a path of the minion |
+//! | `cached` | the functions that bring files into the minion's cache, or look at it |
+//! | `listed` | the functions that tell what the master has |
+//! | `pushed` | the functions that hand files in at the master |
+//! | `target` | where a file of the master goes on the minion |
+
+mod cached;
+mod get;
+mod listed;
+mod pushed;
+mod target;
+
+use crate::Functions;
+
+pub(super) const FUNCTIONS: Functions = &[
+    &cached::CACHE_DIR,
+    &cached::CACHE_FILE,
+    &cached::CACHE_FILES,
+    &cached::CACHE_MASTER,
+    &get::GET_DIR,
+    &get::GET_FILE,
+    &get::GET_FILE_STR,
+    &get::GET_URL,
+    &listed::ENVS,
+    &listed::HASH_FILE,
+    &cached::IS_CACHED,
+    &listed::LIST_MASTER,
+    &listed::LIST_MASTER_DIRS,
+    &listed::LIST_MASTER_SYMLINKS,
+    &cached::LIST_MINION,
+    &pushed::PUSH,
+    &pushed::PUSH_DIR,
+    &listed::STAT_FILE,
+];

@@ -1,0 +1,149 @@
+//! The files of the master, for functions: they run on threads that may block.
+//!
+//! [`MasterFiles`] asks the master one thing. [`JobContext::ask_about_files`] asks until there is an answer, across new
+//! sessions and restarts of the master; [`fetch`] brings a file into the cache, and goes on where an earlier attempt, also
+//! of an earlier process, has ended.
+
+mod cache;
+mod fetch;
+mod listing;
+mod salt_url;
+
+use std::fmt;
+use std::time::Duration;
+
+use saline_functions::Failure;
+use saline_messages::{FileReply, FileRequest};
+use saline_protocol::transport::Clock;
+use tokio::sync::oneshot;
+
+use crate::JobContext;
+pub(crate) use cache::FileCache;
+pub(crate) use fetch::{fetch, look};
+pub(crate) use listing::{list, list_names};
+pub(crate) use salt_url::SaltUrl;
+
+/// How long a function waits for a master that is away.
+const AWAY: Duration = Duration::from_secs(10 * 60);
+
+/// How long one answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Asks the master about files. The minion's process has it; a function that asks has to run in that process.
+pub trait MasterFiles: fmt::Debug + Send + Sync {
+    /// Sends a request, which may wait for its answer at most so long. Returns at once.
+    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer;
+
+    /// Returns the size of the next part of a file in bytes, which follows the speed of the link.
+    fn part_size(&self) -> u32;
+}
+
+/// The answer to a request that was sent.
+#[derive(Debug)]
+pub struct PendingAnswer(oneshot::Receiver<Result<FileReply, NotAnswered>>);
+
+/// The reason why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotAnswered {
+    /// The request is to be sent again after this time: the master is busy, or away.
+    Later(Duration),
+    /// The master does not carry it out; the text says why.
+    Refused(String),
+}
+
+impl PendingAnswer {
+    /// Returns the answer that comes over this channel.
+    pub fn over(channel: oneshot::Receiver<Result<FileReply, NotAnswered>>) -> Self {
+        Self(channel)
+    }
+
+    /// Waits for the answer. Blocks the thread.
+    fn wait(self) -> Result<FileReply, NotAnswered> {
+        // The sender went with the minion's tasks.
+        self.0
+            .blocking_recv()
+            .unwrap_or(Err(NotAnswered::Later(Duration::ZERO)))
+    }
+}
+
+impl JobContext<'_> {
+    /// Asks the master until there is an answer.
+    ///
+    /// # Errors
+    /// When the master refuses the request or is away for ten minutes, when the minion stops or the job is ended, and
+    /// outside of the minion's process.
+    pub(crate) fn ask_about_files(&self, request: &FileRequest) -> Result<FileReply, Failure> {
+        match self.ask_or_refused(request)? {
+            FileReply::Refused(why) => Err(Failure::Execution(why.to_string())),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Asks as [`ask_about_files`](Self::ask_about_files) does, and returns a refusal as an answer.
+    fn ask_or_refused(&self, request: &FileRequest) -> Result<FileReply, Failure> {
+        let first = self.send_about_files(request.clone())?;
+        self.answer_or_again(first, request)
+    }
+
+    /// Sends a request whose answer is waited for later, with [`answer_or_again`](Self::answer_or_again).
+    fn send_about_files(&self, request: FileRequest) -> Result<PendingAnswer, Failure> {
+        Ok(self.master_files()?.send(request, ANSWER_TIMEOUT))
+    }
+
+    fn answer_or_again(
+        &self,
+        first: PendingAnswer,
+        request: &FileRequest,
+    ) -> Result<FileReply, Failure> {
+        let clock = Clock;
+        let end = clock.after(AWAY);
+        let mut pending = first;
+        loop {
+            let why = match pending.wait() {
+                Ok(reply) => return Ok(reply),
+                Err(why) => why,
+            };
+            let delay = match why {
+                NotAnswered::Later(delay) => delay,
+                NotAnswered::Refused(why) => return Err(Failure::Execution(why)),
+            };
+            if clock.now() > end {
+                return Err(Failure::Execution(
+                    "the master did not answer for ten minutes".to_owned(),
+                ));
+            }
+            // Ends with the job and with the minion.
+            self.wait(delay.max(Duration::from_millis(50)))?;
+            pending = self.send_about_files(request.clone())?;
+        }
+    }
+
+    fn master_files(&self) -> Result<&dyn MasterFiles, Failure> {
+        self.host
+            .master_files
+            .get()
+            .map(AsRef::as_ref)
+            .ok_or_else(|| {
+                Failure::Execution(
+                    "files of the master come through the running minion: ask it with `saline`"
+                        .to_owned(),
+                )
+            })
+    }
+}
+
+/// Returns the failure of an answer that no master gives to this request.
+fn unexpected() -> Failure {
+    Failure::Execution("the master gave an answer to another question".to_owned())
+}
+
+impl JobContext<'_> {
+    /// Returns the bytes of the next part that is handed in at the master.
+    ///
+    /// # Errors
+    /// Outside of the minion's process.
+    pub(crate) fn push_part_size(&self) -> Result<usize, Failure> {
+        let size = usize::try_from(self.master_files()?.part_size());
+        Ok(size.unwrap_or(usize::MAX).min(self.host.max_payload()))
+    }
+}
