@@ -1,9 +1,8 @@
 //! Key files: private ones have mode 0600 from the moment they exist, and no file is ever partly
 //! written. A private key that others can read is not used.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use zeroize::Zeroizing;
@@ -42,24 +41,7 @@ pub fn check_private_folder(path: &Path) -> Result<(), KeyError> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
-    let name = path.file_name().unwrap_or_default();
-    let temporary = path.with_file_name(saline_private_files::unfinished_name(name));
-    let attempt = || {
-        let _ = fs::remove_file(&temporary);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    attempt().map_err(|error| {
-        // On a full disk it is empty, and the next attempt may be another process's.
-        let _ = fs::remove_file(&temporary);
-        io_error("write", path)(error)
-    })
+    saline_private_files::replace(path, text.as_bytes(), mode).map_err(io_error("write", path))
 }
 
 /// Waits until the disk has the names of the files in `folder`.

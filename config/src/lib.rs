@@ -29,6 +29,7 @@ pub mod salt_options;
 mod salt_replacements;
 #[cfg(test)]
 mod sample;
+mod schedule;
 mod secrecy;
 mod sections;
 mod syntax_hints;
@@ -49,4 +50,5 @@ pub use nearest::nearest;
 pub use paths::Paths;
 pub use reload::ChangedOption;
 pub use role::{OptionDoc, TransportOptions};
+pub use schedule::ScheduleConfig;
 pub use secrecy::Secrecy;

@@ -9,7 +9,8 @@ use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
-    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, TransportOptions,
+    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, ScheduleConfig,
+    TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -114,6 +115,8 @@ pub struct MasterConfig {
     pub audit_file: Option<PathBuf>,
     /// `audit_max_bytes`: the size at which a new audit file is begun. 100 MiB
     pub audit_max_bytes: u64,
+    /// `schedule` and `schedule_missed`: runners that run by the clock.
+    pub schedule: ScheduleConfig,
     /// `metrics_listen`: where the metrics are served; none by default.
     pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
@@ -179,6 +182,7 @@ impl Default for MasterConfig {
             files: FileOptions::default(),
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,
+            schedule: ScheduleConfig::default(),
             metrics_listen: None,
             logging: Logging::default(),
             options: Value::Null,
@@ -200,6 +204,11 @@ impl MasterConfig {
     /// `state_dir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
         self.paths.state_dir.join("jobs")
+    }
+
+    /// `state_dir/schedule_runs.json`: when jobs of the schedule ran.
+    pub fn schedule_runs(&self) -> PathBuf {
+        self.paths.state_dir.join("schedule_runs.json")
     }
 
     /// `state_dir/events`: the folder of the kept events.

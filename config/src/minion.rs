@@ -8,7 +8,7 @@ use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::minion_id;
-use crate::{Logging, MetricsAddress, Paths, TransportOptions};
+use crate::{Logging, MetricsAddress, Paths, ScheduleConfig, TransportOptions};
 
 /// The configuration of a minion, with Salt's option names. Times are in the option's own unit in
 /// the file and durations here.
@@ -63,6 +63,10 @@ pub struct MinionConfig {
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
     pub grains: Vec<(String, saline_data::Value)>,
+    /// `ipc_transport`: the scheme of the minion's own event bus; none for the registry's default.
+    pub ipc_transport: Option<String>,
+    /// `schedule` and `schedule_missed`: jobs that run by the clock.
+    pub schedule: ScheduleConfig,
     /// `metrics_listen`: where the metrics are served; none by default.
     pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
@@ -96,6 +100,8 @@ impl Default for MinionConfig {
             grains_dirs: Vec::new(),
             spool_sync_always: false,
             grains: Vec::new(),
+            ipc_transport: None,
+            schedule: ScheduleConfig::default(),
             metrics_listen: None,
             logging: Logging::default(),
         }
@@ -128,6 +134,16 @@ impl MinionConfig {
     pub fn all_module_dirs(&self) -> Vec<PathBuf> {
         let synced = Self::synced_modules_in(&self.paths.cache_dir);
         self.module_dirs.iter().cloned().chain([synced]).collect()
+    }
+
+    /// `state_dir/schedule_runs.json`: when jobs of the schedule ran.
+    pub fn schedule_runs(&self) -> PathBuf {
+        self.paths.state_dir.join("schedule_runs.json")
+    }
+
+    /// `state_dir/schedule.yaml`: the jobs that functions added to the schedule.
+    pub fn saved_schedule(&self) -> PathBuf {
+        self.paths.state_dir.join("schedule.yaml")
     }
 
     /// `pki_dir/master.pub`: the identity of the master that this minion trusts.

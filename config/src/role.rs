@@ -7,7 +7,7 @@ use saline_protocol::transport::OptionValue;
 
 use crate::given::Given;
 use crate::paths::place;
-use crate::{Logging, MetricsAddress, Paths, Secrecy};
+use crate::{Logging, MetricsAddress, Paths, ScheduleConfig, Secrecy};
 
 /// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,8 @@ pub(crate) trait Role: Default + 'static {
     fn paths(&mut self) -> &mut Paths;
     fn logging(&mut self) -> &mut Logging;
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress>;
+    fn ipc_transport(&mut self) -> &mut Option<String>;
+    fn schedule(&mut self) -> &mut ScheduleConfig;
     fn transport(&mut self) -> &mut Vec<String>;
     fn max_message_size(&mut self) -> &mut usize;
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;

@@ -425,7 +425,6 @@ pub const SALT_OPTIONS: &[&str] = &[
     "s3fs_update_interval",
     "salt_cp_chunk_size",
     "saltenv",
-    "schedule",
     "scheduler_before_connect",
     "search",
     "serial",

@@ -98,7 +98,6 @@ pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
             "`timeout` says how long a command waits for a minion without a sign of life"
         }
         "master_type" => "the addresses in `master` are tried in their order",
-        "schedule" => "have cron or a timer of systemd run saline-call",
         _ => return None,
     };
     Some(instead.to_owned())

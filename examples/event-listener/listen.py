@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Prints the events of a Saline master on this machine: its tag, a tab, and its data as JSON.
+"""Prints the events of a Saline master or minion on this machine: its tag, a tab, and its data as JSON.
 
     listen.py [--socket PATH] [--count N] [--origin] [TAG]
 
-With --origin, who caused the event stands between the two, as JSON: the master says so, and no data can.
+With --origin, who caused the event stands between the two, as JSON: the daemon says so, and no data can.
 
 Needs nothing but Python 3 and the right to open the socket (the master's user, or root). TAG is the
 beginning of the tags to print, in whole segments: `salt/job` prints what happens to jobs, none prints
-everything. The bytes are described in docs/event-bus.md.
+everything. A minion's own bus has another socket: minion_event_HASH_pull.ipc in its sock_dir. The bytes
+are described in docs/event-bus.md.
 """
 
 import argparse
@@ -41,7 +42,7 @@ class Bus:
         self.say(GREETING, b"saline" + ours)
         kind, body = self.next()
         if kind != GREETING or body[:6] != b"saline" or not body[6] <= VERSION <= body[7]:
-            raise ConnectionError("the master does not take us, or speaks another version")
+            raise ConnectionError("the daemon does not take us, or speaks another version")
 
     def say(self, kind, body=b""):
         self.socket.sendall(frame(kind, body))
@@ -53,7 +54,7 @@ class Bus:
         while len(data) < count:
             now = time.monotonic()
             if now - self.heard > 2 * PING_EVERY:
-                raise ConnectionError("the master is silent")
+                raise ConnectionError("the daemon is silent")
             quiet = self.spoke + PING_EVERY * 0.75 - now
             if quiet <= 0:
                 self.say(PING)
@@ -66,7 +67,7 @@ class Bus:
             finally:
                 self.socket.settimeout(None)
             if not part:
-                raise ConnectionError("the master has gone")
+                raise ConnectionError("the daemon has gone")
             self.heard = time.monotonic()
             data += part
         return data
@@ -77,7 +78,7 @@ class Bus:
         return kind, self.read(length)
 
     def subscribe(self, topic):
-        """Asks for a topic and all below it. Returns when the master has confirmed."""
+        """Asks for a topic and all below it. Returns when the daemon has confirmed."""
         topic = topic.encode()
         body = struct.pack("<QH", 1, 1) + struct.pack("<BH", 1, len(topic)) + topic
         self.say(SUBSCRIBE, body)
@@ -86,7 +87,7 @@ class Bus:
             if kind == SUBSCRIBED:
                 return
             if kind != PING:
-                raise ConnectionError("the master does not take the subscription")
+                raise ConnectionError("the daemon does not take the subscription")
 
     def events(self):
         """Yields (tag, origin, data); a tag of None says how many events were lost."""

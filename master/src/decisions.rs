@@ -1,10 +1,10 @@
 //! Decides about orders, and has a line of each decision in the audit file before the order is carried out.
 
-use saline_messages::{MinionId, OrderWarning};
+use saline_messages::{MinionId, OrderWarning, RunnerCall};
 
 pub(crate) use crate::audit::Details;
 use crate::audit::{Audit, AuditError, Outcome, Pending, Record};
-use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Refusal};
+use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Reached, Refusal};
 
 /// Decides about orders.
 #[derive(Debug, Clone)]
@@ -101,6 +101,31 @@ impl Decisions {
                 "{error}: the order is refused, have root mend that"
             )),
         }
+    }
+
+    /// Decides about a run of a runner that is to begin, and has it in the audit file. Returns what the operator is warned of.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub(crate) async fn decide_run(
+        &self,
+        principal: &Principal,
+        call: &RunnerCall,
+    ) -> Result<Vec<OrderWarning>, String> {
+        let about = About::Function {
+            fun: &call.fun,
+            arguments: &call.arg,
+            minions: Reached::NONE,
+            job: None,
+        };
+        let details = Details {
+            function: Some(&call.fun),
+            arguments: Some(&call.arg),
+            request: Some(call.request_id),
+            ..Details::default()
+        };
+        let decided = self.decide(principal, Action::BeginRun, about, details);
+        Ok(decided.await?.synced().await)
     }
 
     /// Notes that the master itself accepted or rejected a key, by the option `rule`.

@@ -61,6 +61,7 @@ pub mod peers;
 pub mod publisher;
 mod run;
 pub mod runners;
+mod schedule;
 pub mod server;
 pub mod sessions;
 mod settings;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use saline_daemon::{Metrics, MetricsSource};
 use saline_messages::KeyState;
 use saline_protocol::transport::{Context, Counters};
+use saline_schedule::Scheduler;
 
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
@@ -33,6 +34,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
     pub(crate) files: Arc<FileFigures>,
+    pub(crate) schedule: Arc<Scheduler>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
 }
 
@@ -52,6 +54,7 @@ impl MetricsSource for MasterMetrics {
         self.events_and_requests(&mut metrics);
         self.files(&mut metrics);
         self.clock_and_tasks(&mut metrics);
+        self.schedule(&mut metrics);
         metrics
     }
 
@@ -242,6 +245,24 @@ impl MasterMetrics {
             "saline_master_files_changed",
             "Parts of files that were not sent because the file had changed since its hash was told, or its hash was forgotten.",
             self.files.changed(),
+        );
+    }
+
+    fn schedule(&self, metrics: &mut Metrics) {
+        metrics.gauge(
+            "saline_master_schedule_jobs",
+            "Jobs of the schedule.",
+            self.schedule.len(),
+        );
+        metrics.counter(
+            "saline_master_schedule_runs",
+            "Runs of scheduled jobs that were begun.",
+            self.schedule.runs(),
+        );
+        metrics.counter(
+            "saline_master_schedule_skips",
+            "Runs of scheduled jobs that were due and did not take place: too many were under way, or the time was not right.",
+            self.schedule.skips(),
         );
     }
 

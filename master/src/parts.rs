@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use saline_config::MasterConfig;
+use saline_config::{MasterConfig, ScheduleConfig};
+use saline_messages::random;
 use saline_messages::{MinionId, MinionJobState, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
+use saline_schedule::{Scheduler, SchedulerFiles};
 use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
@@ -32,11 +34,12 @@ use crate::peers::{
 };
 use crate::publisher::MinionPublisher;
 use crate::runners::{RunnerParts, Runners};
+use crate::schedule::MasterSchedule;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::verbs::{
-    CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs, RunnerVerb,
-    TargetQueries,
+    CallStore, CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
+    RunnerVerb, TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -277,23 +280,29 @@ impl MasterParts {
             grains: Arc::clone(&self.grains),
             minion_events: self.minion_event_firer(&limiter),
             accounts: Arc::clone(&self.accounts),
-            limiter,
             presence: self.presence.clone(),
             events: self.events.clone(),
             files: self.files.clone(),
+            calls: self.call_store(&limiter),
+            limiter,
+        }
+    }
+
+    fn call_store(&self, limiter: &Arc<TokenBuckets<MinionId>>) -> CallStore {
+        CallStore {
+            clock: self.clock.clone(),
+            identity: Arc::clone(&self.signer.identity),
+            jobs: Arc::clone(&self.jobs),
+            limiter: Arc::clone(limiter),
+            events: self.events.clone(),
         }
     }
 
     /// Returns the part that carries out the requests of callers.
     pub(crate) fn caller_verbs(&self, minion: &MinionVerbs) -> CallerVerbs {
-        let limiter = Arc::clone(&minion.limiter);
         CallerVerbs {
-            clock: self.clock.clone(),
-            identity: Arc::clone(&self.signer.identity),
-            jobs: Arc::clone(&self.jobs),
-            minion_events: self.minion_event_firer(&limiter),
-            limiter,
-            events: self.events.clone(),
+            store: minion.calls.clone(),
+            minion_events: self.minion_event_firer(&minion.limiter),
         }
     }
 
@@ -341,6 +350,29 @@ impl MasterParts {
                 revocation: self.revocation(),
                 events: self.events.clone(),
             },
+        }
+    }
+
+    /// Returns the part that runs runners by the clock. Blocks on the disk.
+    pub(crate) fn schedule(&self, runners: Runners) -> MasterSchedule {
+        let files = SchedulerFiles {
+            runs: self.config.schedule_runs(),
+            saved: None,
+        };
+        // Without randomness every master has the same delays, which harms none.
+        let seed = random::bytes().map_or(0, u64::from_le_bytes);
+        let ScheduleConfig { jobs, missed } = self.config.schedule.clone();
+        MasterSchedule {
+            scheduler: Arc::new(Scheduler::open(
+                files,
+                jobs,
+                missed,
+                seed,
+                self.context.clock,
+            )),
+            runners,
+            decisions: self.decisions.clone(),
+            context: self.context.clone(),
         }
     }
 
@@ -491,8 +523,13 @@ impl MasterParts {
     }
 
     /// Returns the part that reads the metrics of the master.
-    pub(crate) fn metrics(&self, counters: &Arc<Counters>) -> MasterMetrics {
+    pub(crate) fn metrics(
+        &self,
+        counters: &Arc<Counters>,
+        schedule: &Arc<Scheduler>,
+    ) -> MasterMetrics {
         MasterMetrics {
+            schedule: Arc::clone(schedule),
             context: self.context.clone(),
             counters: Arc::clone(counters),
             clock: self.clock.clone(),

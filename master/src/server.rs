@@ -14,6 +14,9 @@ use saline_protocol::transport::{
     Options, Registry, ServeAt, Server, ServerControl,
 };
 
+use saline_event_bus::local_endpoint;
+use saline_schedule::Scheduler;
+
 use crate::access_folder;
 use crate::error::MasterError;
 use crate::health::ANSWER_TIMEOUT;
@@ -29,6 +32,7 @@ use crate::sessions::ListenerKind;
 pub struct Master {
     state: MasterParts,
     metrics: Arc<MasterMetrics>,
+    scheduler: Arc<Scheduler>,
     context: Context,
     listeners: Vec<BoundListener>,
     /// Whether the access socket is served.
@@ -235,13 +239,17 @@ impl Master {
         }
         context.spawn(state.maintenance(key_watch).run());
         context.spawn(state.batch_scheduler().run());
-        let metrics = Arc::new(state.metrics(&counters));
+        let schedule = state.schedule(handlers.operator.runners.runners.clone());
+        let scheduler = Arc::clone(&schedule.scheduler);
+        context.spawn(schedule.run());
+        let metrics = Arc::new(state.metrics(&counters, &scheduler));
         let source = Arc::clone(&metrics);
         serve_metrics(metrics_listen.as_ref(), &context, source as _);
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {
             state,
             metrics,
+            scheduler,
             context,
             listeners,
             serves_users,
@@ -258,6 +266,7 @@ impl Master {
     /// Takes over those options of `config` that can change while the master runs.
     pub fn reload(&self, config: &MasterConfig) {
         self.state.reload(config);
+        self.scheduler.set_configured(config.schedule.jobs.clone());
         check_named_users(&self.context, config);
         if !self.serves_users && !config.publisher_acl.is_empty() {
             tracing::warn!(
@@ -316,6 +325,7 @@ impl Master {
             let left = self.context.tracker.len();
             tracing::warn!("{left} tasks did not end in time and are left behind");
         }
+        self.scheduler.stop();
         self.state.close().await;
         tracing::info!("master is down");
     }
@@ -381,15 +391,10 @@ fn addresses(config: &MasterConfig, registry: &Registry) -> Result<Addresses, Ma
         };
         addresses.push((serve, scheme));
     }
-    let scheme = match &config.ipc_transport {
-        Some(scheme) => scheme.clone(),
-        None => registry.local_default()?.to_owned(),
-    };
-    let apart = registry.get(&scheme)?.capabilities().publications_apart;
-    let serve = ServeAt {
-        requests: Endpoint::local(scheme.clone(), config.local_requests()),
-        publications: apart.then(|| Endpoint::local(scheme.clone(), config.local_publications())),
-    };
+    let ipc = config.ipc_transport.as_deref();
+    let (requests, publications) = (config.local_requests(), config.local_publications());
+    let (_, serve) = local_endpoint(registry, ipc, requests, publications)?;
+    let scheme = serve.requests.scheme.clone();
     let local = addresses.len();
     addresses.push((serve, scheme));
     if !config.publisher_acl.is_empty() {

@@ -55,6 +55,31 @@ impl CallerReturn {
     }
 }
 
+/// The longest name of a job of a schedule, in bytes.
+pub const MAX_SCHEDULE_NAME: usize = 256;
+
+/// The return of a job of a minion's own schedule, which the master stores as that of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduledReturn {
+    /// The call.
+    pub called: CallerReturn,
+    /// The name of the job in the schedule.
+    pub schedule: String,
+    /// A mapping that the schedule gives with the job.
+    pub metadata: Option<Packed>,
+}
+
+impl ScheduledReturn {
+    /// Whether the master stores this return: the call is within its bounds, the name of the job not above
+    /// [`MAX_SCHEDULE_NAME`], and the metadata not above [`MAX_CALL_ARGUMENTS`].
+    pub fn is_within_bounds(&self) -> bool {
+        let metadata = self.metadata.as_ref();
+        self.called.is_within_bounds()
+            && self.schedule.len() <= MAX_SCHEDULE_NAME
+            && metadata.is_none_or(|metadata| metadata.as_bytes().len() <= MAX_CALL_ARGUMENTS)
+    }
+}
+
 /// Whether this may be the name of a function in a call.
 pub fn is_function_name(text: &str) -> bool {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);

@@ -23,19 +23,22 @@ pub enum OriginKind {
     LocalUser,
     /// A function that runs on the master.
     Runner,
+    /// The schedule of the master.
+    Schedule,
     /// A kind that this version does not know.
     Unknown,
 }
 
 impl OriginKind {
     /// Every kind that a master of this version sets.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Master,
         Self::Minion,
         Self::Caller,
         Self::Operator,
         Self::LocalUser,
         Self::Runner,
+        Self::Schedule,
     ];
 
     /// Returns the name of the kind in an event.
@@ -47,6 +50,7 @@ impl OriginKind {
             Self::Operator => "operator",
             Self::LocalUser => "local_user",
             Self::Runner => "runner",
+            Self::Schedule => "schedule",
             Self::Unknown => "unknown",
         }
     }
@@ -62,7 +66,8 @@ impl OriginKind {
 pub struct EventOrigin {
     /// The kind of the party.
     pub kind: OriginKind,
-    /// The minion's id, the operator's or user's name, or the jid of the run; empty for the master.
+    /// The minion's id, the name of the operator, the user or the job of a schedule, or the jid of the run; empty for the
+    /// master.
     pub id: String,
     /// The session in which the party caused the event; none when it used none, or the master does not keep it.
     pub session: Option<SessionId>,
@@ -92,6 +97,11 @@ impl EventOrigin {
     /// Returns the origin of what a user of the master's machine does, by the user's name.
     pub fn local_user(name: &str) -> Self {
         Self::of(OriginKind::LocalUser, name)
+    }
+
+    /// Returns the origin of what a job of the master's schedule does, by its name.
+    pub fn schedule(name: &str) -> Self {
+        Self::of(OriginKind::Schedule, name)
     }
 
     /// Returns the origin of what a run does.

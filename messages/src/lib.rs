@@ -35,7 +35,8 @@ pub use arguments::{Arguments, PackedArguments};
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
 pub use batch::{Batch, BatchRequest, BatchSize};
 pub use caller::{
-    CallerReply, CallerRequest, CallerReturn, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, is_function_name,
+    CallerReply, CallerRequest, CallerReturn, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, MAX_SCHEDULE_NAME,
+    ScheduledReturn, is_function_name,
 };
 pub use calls::{CallsError, calls, compound, is_compound, shown_functions};
 pub use envelope::{

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::after_ms;
 use super::{
     Admission, FileReply, FileRequest, Heartbeat, HeartbeatReply, Jid, JobAccount, Reconciliation,
-    ReconciliationReply, RefusedVerb, Return, ReturnPart, ReturnVerdict, SignedJob, StartId,
+    ReconciliationReply, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
+    SignedJob, StartId,
 };
 use saline_data::Packed;
 
@@ -69,6 +70,8 @@ pub enum MinionRequest {
     Grains(GrainsReport),
     /// Asks for files of the master, or hands files in.
     Files(FileRequest),
+    /// Delivers the return of a job of the minion's own schedule. The master makes a job for it.
+    Scheduled(ScheduledReturn),
 }
 
 /// The grains of a minion: first their digest alone, and all of them if the master asks for them.
@@ -109,6 +112,7 @@ impl MinionRequest {
             Self::Accounts(_) => "Accounts",
             Self::Grains(_) => "Grains",
             Self::Files(_) => "Files",
+            Self::Scheduled(_) => "Scheduled",
         }
     }
 }
@@ -151,7 +155,7 @@ pub enum MinionReply {
     /// The request was carried out and has no other reply.
     Done,
     /// The reply to `Returns`: a verdict on each, in their order. Also the reply to the last
-    /// `ReturnPart`.
+    /// `ReturnPart`, and to `Scheduled`.
     Verdicts(Vec<ReturnVerdict>),
     /// The reply to another `ReturnPart`: the master has this many bytes of the return, from its
     /// beginning. The next part begins there.

@@ -19,8 +19,8 @@ use saline_messages::{
     OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, ProtocolVersions,
     PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
     RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
-    RunnerReply, RunnerRequest, Secrets, SeenFile, SessionId, SignedJob, StartId, StatesPage,
-    StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
+    RunnerReply, RunnerRequest, ScheduledReturn, Secrets, SeenFile, SessionId, SignedJob, StartId,
+    StatesPage, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -363,6 +363,22 @@ fn minion(lines: &mut String) {
         let asked = MinionRequest::Files(asked);
         request(lines, &format!("Files.{name}"), asked);
     }
+
+    let called = CallerReturn {
+        request_id: RequestId([7; 16]),
+        fun: "test.ping".to_owned(),
+        arg: Arguments::default().pack(),
+        user: "schedule ping".to_owned(),
+        retcode: 0,
+        success: true,
+        payload: packed(),
+    };
+    let scheduled = ScheduledReturn {
+        called,
+        schedule: "ping".to_owned(),
+        metadata: Some(packed()),
+    };
+    request(lines, "Scheduled", MinionRequest::Scheduled(scheduled));
 
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);

@@ -5,10 +5,13 @@
 //! Inside, [`Minion`] connects to its master and serves it; [`modules`] holds the functions and what they work with, and
 //! [`spool`] the jobs that were begun and the returns that are not acknowledged.
 
+mod call;
 pub mod caller;
 mod daemon;
 mod jobs;
 mod link;
+mod local_bus;
+mod own_jid;
 mod session;
 pub mod spool;
 mod spool_location;

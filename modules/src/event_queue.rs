@@ -37,6 +37,14 @@ pub enum EventError {
     /// Too many events wait for the master.
     #[error("{0} events wait for the master already")]
     Full(usize),
+    /// Too many events wait for the minion's own bus.
+    #[error("too many events wait for the minion's event bus already")]
+    LocalFull,
+    /// The minion does not run, or this is not the minion.
+    #[error(
+        "the event bus belongs to the running minion: fire the event with `saline`, or over its socket"
+    )]
+    NoBus,
 }
 
 /// The events of one start of a minion, in the order in which they were fired. The master fires each
@@ -82,6 +90,11 @@ impl EventQueue {
     /// Returns the number of events that wait for the master.
     pub fn waiting(&self) -> usize {
         self.lock().events.len()
+    }
+
+    /// Returns the id of the minion.
+    pub fn id(&self) -> &MinionId {
+        &self.id
     }
 
     /// Returns the id of this start of the minion.

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use saline_config::MinionConfig;
 use saline_data::Value;
 use saline_exec::Launcher;
+use saline_schedule::Scheduler;
 
 use crate::event_queue::EventQueue;
 use crate::grains::GrainStore;
 use crate::job::{JobControl, Running, RunningJob, Stop};
+use crate::local_events::LocalEvents;
 use crate::master_files::MasterFiles;
 use crate::refused_returns::RefusedReturns;
 
@@ -30,6 +32,12 @@ pub struct Host {
     pub master_files: OnceLock<Box<dyn MasterFiles>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
+    /// The events that wait for the minion's own bus.
+    pub local_events: LocalEvents,
+    /// Whether the minion's own bus takes these; it does not beside a running minion.
+    pub has_bus: bool,
+    /// The jobs that the minion runs by the clock; none beside a running minion, which has them.
+    pub schedule: Option<Arc<Scheduler>>,
     /// `cachedir`, where outputs that are too large to be sent are stored.
     pub cache_dir: PathBuf,
     /// `pki_dir`, where the keys are.
@@ -57,10 +65,13 @@ impl Host {
         launcher: Launcher,
     ) -> Self {
         Self {
+            local_events: LocalEvents::new(events.id().clone()),
+            has_bus: false,
             grains,
             events,
             refused_returns,
             master_files: OnceLock::new(),
+            schedule: None,
             running: Running::default(),
             stop,
             cache_dir: config.paths.cache_dir.clone(),

@@ -19,6 +19,7 @@ pub mod job;
 mod job_context;
 pub mod job_process;
 mod line_file;
+pub mod local_events;
 pub mod master_files;
 mod modules;
 mod mount_table;
@@ -32,7 +33,7 @@ mod tests;
 
 pub use host::Host;
 pub use job_context::JobContext;
-pub use modules::{Functions, Modules};
+pub use modules::{Functions, LiveModules, Modules};
 pub use outcome::{INTERRUPTED, Outcome, ended, ended_before_start, interrupted};
 pub use refused_returns::RefusedReturns;
 pub use signatures::{function_names, parameters_of};

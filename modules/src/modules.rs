@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_data::Value;
 use saline_functions::{Failure, Function, Parameter, Registry, RunsIn, hide_panic, take_secrets};
@@ -44,6 +45,30 @@ pub struct Modules {
     /// The modules that were left out, each with what the machine lacks.
     absent: BTreeMap<String, String>,
     pub(crate) executables: Executables,
+    is_of_this_machine: bool,
+}
+
+/// The modules of a running minion, which may change with what the machine has.
+#[derive(Debug)]
+pub struct LiveModules(Mutex<Arc<Modules>>);
+
+impl LiveModules {
+    /// Begins with these modules.
+    pub fn new(modules: Modules) -> Self {
+        Self(Mutex::new(Arc::new(modules)))
+    }
+
+    /// Returns the modules as they are now.
+    pub fn now(&self) -> Arc<Modules> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks anew which modules work on this machine, and which executables there are. Jobs that run keep what they have.
+    pub fn refresh(&self) {
+        if let Some(modules) = self.now().looked_up_again() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(modules);
+        }
+    }
 }
 
 impl Modules {
@@ -57,7 +82,10 @@ impl Modules {
 
     /// Creates the set of the modules that work on this machine.
     pub fn of_this_machine() -> Self {
-        let none = Self::default();
+        let none = Self {
+            is_of_this_machine: true,
+            ..Self::default()
+        };
         BUILT_IN
             .iter()
             .fold(none, |mut modules, module| match (module.lacks)() {
@@ -67,6 +95,15 @@ impl Modules {
                     modules
                 }
             })
+    }
+
+    /// Returns the set of the modules that work on this machine now, with the same executables; the same set if it was not made
+    /// for this machine.
+    fn looked_up_again(&self) -> Option<Self> {
+        self.is_of_this_machine.then(|| Self {
+            executables: self.executables.again(),
+            ..Self::of_this_machine()
+        })
     }
 
     /// Adds a module; its functions replace those of the same name.

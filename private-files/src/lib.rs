@@ -69,6 +69,31 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Puts a file with these bytes and this mode in the place of `path`, in one step: after a crash there is the old file or the
+/// new one. The new one is on the disk before it is put there; its name is after the folder was synced.
+///
+/// # Errors
+/// When the file cannot be written; the old one stays.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let unfinished = path.with_file_name(unfinished_name(path.file_name().unwrap_or_default()));
+    let attempt = || {
+        // What an earlier process with this number left; without it the file is made below.
+        let _ = fs::remove_file(&unfinished);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)
+    };
+    attempt().inspect_err(|_| {
+        // On a full disk it is empty, and the next attempt may be another process's.
+        let _ = fs::remove_file(&unfinished);
+    })
+}
+
 /// Creates a folder and its missing parents (0700). A folder that exists and in which somebody else could
 /// put files is refused.
 ///

@@ -36,6 +36,7 @@ mod returns_at_the_timeout;
 mod runners;
 mod saline_call;
 mod salt_samples;
+mod schedules;
 mod secrets;
 mod service;
 mod slow_link;

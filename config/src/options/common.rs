@@ -77,6 +77,22 @@ pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     }
 }
 
+pub(super) const fn ipc_transport<C: Role>(help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "ipc_transport",
+        secrecy: Secrecy::Public,
+        unit: "a scheme",
+        default: "",
+        help,
+        read: |config, given| {
+            *config.ipc_transport() = given.optional(|given| {
+                given.checked("the name of a transport", |text| given.scheme(text))
+            })?;
+            Ok(())
+        },
+    }
+}
+
 pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
     OptionDoc {
         name: "pidfile",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{access_rules, common, file_roots, nodegroups};
+use super::{access_rules, common, file_roots, nodegroups, schedule};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
@@ -64,19 +64,9 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
          go in a section named after the transport, and so do `ret_port` and `publish_port` of each \
          transport beside the first.",
     ),
-    OptionDoc {
-        name: "ipc_transport",
-        secrecy: Secrecy::Public,
-        unit: "a scheme",
-        default: "",
-        help: "The transport of the local sockets. Not set: the default of this build.",
-        read: |config, given| {
-            config.ipc_transport = given.optional(|given| {
-                given.checked("the name of a transport", |text| given.scheme(text))
-            })?;
-            Ok(())
-        },
-    },
+    common::ipc_transport(
+        "The transport of the local sockets. Not set: the default of this build.",
+    ),
     OptionDoc {
         name: "worker_threads",
         secrecy: Secrecy::Public,
@@ -475,6 +465,11 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
+    schedule::schedule(
+        "Runners that the master runs by the clock, with Salt's keywords: see `docs/schedules.md`. Jobs of later files are \
+         added.",
+    ),
+    schedule::schedule_missed(),
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/master"),
     common::cachedir("/var/cache/saline/master"),

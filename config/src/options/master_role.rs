@@ -6,7 +6,7 @@ use super::master;
 use crate::role::Role;
 use crate::{
     ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
-    TransportOptions,
+    ScheduleConfig, TransportOptions,
 };
 
 impl MasterConfig {
@@ -64,6 +64,7 @@ impl Role for MasterConfig {
         "publish_session",
         "publisher_acl",
         "publisher_acl_blacklist",
+        "schedule",
         "timeout",
         "trusted_grains",
     ];
@@ -93,6 +94,12 @@ impl Role for MasterConfig {
     }
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
         &mut self.metrics_listen
+    }
+    fn ipc_transport(&mut self) -> &mut Option<String> {
+        &mut self.ipc_transport
+    }
+    fn schedule(&mut self) -> &mut ScheduleConfig {
+        &mut self.schedule
     }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport

@@ -7,13 +7,13 @@ use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
-use super::common;
+use super::{common, schedule};
 use crate::given::Given;
 use crate::minion_id;
 use crate::role::Role;
 use crate::{
     ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
-    Secrecy, TransportOptions,
+    ScheduleConfig, Secrecy, TransportOptions,
 };
 use saline_data::yaml::{Content, YamlError};
 
@@ -62,6 +62,7 @@ impl Role for MinionConfig {
         "recon_default",
         "recon_max",
         "rekey_interval",
+        "schedule",
         "transport",
     ];
     const RELOADS_TRANSPORTS: bool = true;
@@ -80,6 +81,12 @@ impl Role for MinionConfig {
     }
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
         &mut self.metrics_listen
+    }
+    fn ipc_transport(&mut self) -> &mut Option<String> {
+        &mut self.ipc_transport
+    }
+    fn schedule(&mut self) -> &mut ScheduleConfig {
+        &mut self.schedule
     }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport
@@ -353,6 +360,14 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
             Ok(())
         },
     },
+    schedule::schedule(
+        "Jobs that run on this minion by the clock, with Salt's keywords: see `docs/schedules.md`. Jobs of later files are \
+         added.",
+    ),
+    schedule::schedule_missed(),
+    common::ipc_transport(
+        "The transport of the minion's event bus on this machine (`docs/event-bus.md`). Not set: the default of this build.",
+    ),
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/minion"),
     common::cachedir("/var/cache/saline/minion"),

@@ -8,4 +8,5 @@ mod master;
 mod master_role;
 mod minion;
 mod nodegroups;
+mod schedule;
 mod ssl;

@@ -5,3 +5,4 @@ mod assignments;
 mod errors;
 mod folder;
 mod load;
+mod schedule;

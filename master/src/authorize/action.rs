@@ -104,6 +104,7 @@ impl Action {
                 | MinionRequest::Files(_)
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
+                | MinionRequest::Scheduled(_)
                 | MinionRequest::Goodbye,
             ) => Self::ActAsMinion,
             Caller(CallerRequest::Return(_) | CallerRequest::FireEvents(_)) => Self::ActAsCaller,

@@ -141,6 +141,7 @@ impl Authorizer {
                 }
                 Rules::of_user(&access, user).judge(principal, action, about)
             }
+            Principal::Schedule(_) if is_of_schedules(action) => by("schedule"),
             Principal::Minion(_) if action == Action::ActAsMinion => by("its own session"),
             Principal::Minion(_) if action == Action::PollOwnKey => by("its own key"),
             Principal::Caller(_) if action == Action::ActAsCaller => by("its own session"),
@@ -148,6 +149,7 @@ impl Authorizer {
             | Principal::MasterUser
             | Principal::Operator(_)
             | Principal::LocalUser(_)
+            | Principal::Schedule(_)
             | Principal::Minion(_)
             | Principal::Caller(_) => Err(Refusal {
                 rule: Cow::Borrowed("verbs of another audience"),
@@ -203,7 +205,7 @@ fn own_rules<'a>(
     principal: &'a Principal,
 ) -> Option<Vec<&'a AccessRule>> {
     match principal {
-        Principal::LocalRoot | Principal::MasterUser => None,
+        Principal::LocalRoot | Principal::MasterUser | Principal::Schedule(_) => None,
         Principal::Operator(name) => {
             let rules = access.operators.as_ref()?;
             Some(rules.of(name, &[]).collect())
@@ -228,6 +230,27 @@ fn is_of_operators(action: Action) -> bool {
         | Action::RotateGroupKey
         | Action::RotateIdentity => true,
         Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
+    }
+}
+
+/// Whether a job of the master's schedule may do this: root wrote it, so it runs every runner, and a runner does what it is for.
+/// It has no session, so no verb comes from it that needs one.
+fn is_of_schedules(action: Action) -> bool {
+    match action {
+        Action::BeginRun
+        | Action::Publish
+        | Action::CancelJob
+        | Action::ReadJob
+        | Action::MatchTarget => true,
+        Action::OwnRun
+        | Action::ListKeys
+        | Action::ChangeKeys
+        | Action::ReadLastSeen
+        | Action::RotateGroupKey
+        | Action::RotateIdentity
+        | Action::ActAsMinion
+        | Action::ActAsCaller
+        | Action::PollOwnKey => false,
     }
 }
 

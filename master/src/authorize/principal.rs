@@ -11,13 +11,16 @@ pub const LOCAL_OPERATOR: &str = "root";
 /// The beginning of the name under which the store has the orders of a user of this machine.
 const LOCAL_USER: &str = "local user ";
 
+/// The beginning of the name under which the store has what the master's schedule ordered.
+const SCHEDULE: &str = "schedule ";
+
 /// The beginning of the name under which the store has what `saline-call` ran on a minion's machine.
 const CALLER: &str = "saline-call on ";
 
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
 /// connection. Nothing in a body is authority.
 ///
-/// Users of an API, reactions and schedules will be principals of their own kind, each with the one that it acts for.
+/// Users of an API and reactions will be principals of their own kind, each with the one that it acts for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
     /// Root of this machine, with the root key over the local endpoint.
@@ -29,6 +32,8 @@ pub enum Principal {
     /// An operator with a key in `pki_dir/operators`, by name. Its rules are looked up for each decision, so that a
     /// change of them reaches sessions that stand.
     Operator(String),
+    /// A job of the master's schedule, by its name. Root owns the file that has it.
+    Schedule(String),
     /// A minion.
     Minion(MinionId),
     /// A program beside the minion with this id, which has its key.
@@ -55,6 +60,7 @@ impl Principal {
             | Self::MasterUser
             | Self::LocalUser(_)
             | Self::Operator(_)
+            | Self::Schedule(_)
             | Self::Caller(_) => None,
         }
     }
@@ -66,6 +72,7 @@ impl Principal {
             Self::LocalRoot | Self::MasterUser => LOCAL_OPERATOR.to_owned(),
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
             Self::Operator(name) => name.clone(),
+            Self::Schedule(name) => format!("{SCHEDULE}{name}"),
             Self::Minion(id) => format!("minion {id}"),
             Self::Caller(id) => format!("{CALLER}{id}"),
         }
@@ -76,9 +83,11 @@ impl Principal {
         match self {
             Self::Minion(id) => EventOrigin::minion(id),
             Self::Caller(id) => EventOrigin::caller(id),
-            Self::LocalRoot | Self::MasterUser | Self::LocalUser(_) | Self::Operator(_) => {
-                origin_of_owner(&self.owner())
-            }
+            Self::LocalRoot
+            | Self::MasterUser
+            | Self::LocalUser(_)
+            | Self::Operator(_)
+            | Self::Schedule(_) => origin_of_owner(&self.owner()),
         }
     }
 
@@ -88,7 +97,9 @@ impl Principal {
             Self::LocalRoot | Self::MasterUser | Self::Operator(_) => {
                 format!("operator {}", self.owner())
             }
-            Self::LocalUser(_) | Self::Minion(_) | Self::Caller(_) => self.to_string(),
+            Self::LocalUser(_) | Self::Schedule(_) | Self::Minion(_) | Self::Caller(_) => {
+                self.to_string()
+            }
         }
     }
 
@@ -107,8 +118,11 @@ pub(crate) fn is_caller(owner: &str) -> bool {
 /// Returns the origin of what those who give orders do, by the name under which the store has their orders:
 /// [`Principal::owner`].
 pub(crate) fn origin_of_owner(owner: &str) -> EventOrigin {
-    match owner.strip_prefix(LOCAL_USER) {
-        Some(name) => EventOrigin::local_user(name),
+    if let Some(name) = owner.strip_prefix(LOCAL_USER) {
+        return EventOrigin::local_user(name);
+    }
+    match owner.strip_prefix(SCHEDULE) {
+        Some(name) => EventOrigin::schedule(name),
         None => EventOrigin::operator(owner),
     }
 }
@@ -120,6 +134,7 @@ impl fmt::Display for Principal {
             Self::MasterUser => f.write_str("the master's user"),
             Self::LocalUser(user) => write!(f, "local user {}", user.name),
             Self::Operator(name) => write!(f, "operator {name}"),
+            Self::Schedule(name) => write!(f, "schedule {name}"),
             Self::Minion(id) => write!(f, "minion {id}"),
             Self::Caller(id) => write!(f, "a caller on minion {id}"),
         }

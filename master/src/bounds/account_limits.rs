@@ -79,8 +79,8 @@ impl fmt::Display for Resource {
             Self::Files => "its requests about files",
             Self::Events => "its events (minion_event_rate)",
             Self::EventBytes => "the bytes of its events (minion_event_bytes)",
-            Self::Calls => "the calls that saline-call stores for it",
-            Self::CallBytes => "the bytes of the calls that saline-call stores for it",
+            Self::Calls => "the calls and scheduled jobs that are stored for it",
+            Self::CallBytes => "the bytes of the calls and scheduled jobs that are stored for it",
             Self::OpenJobs => "the jobs that it runs at a time",
         })
     }

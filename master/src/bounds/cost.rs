@@ -47,6 +47,7 @@ impl Cost {
                 cost.add(Resource::Syncs, 1);
             }
             MinionRequest::FireEvents(events) => cost.add_events(events),
+            MinionRequest::Scheduled(scheduled) => cost.add_call(&scheduled.called),
             MinionRequest::Goodbye => cost.add(Resource::Presences, 1),
             MinionRequest::Reconcile(_) => {
                 cost.add(Resource::Presences, 1);
@@ -67,13 +68,7 @@ impl Cost {
     pub(crate) fn of_caller(request: &CallerRequest, bytes: usize) -> Self {
         let mut cost = Self::of_bytes(bytes);
         match request {
-            CallerRequest::Return(returned) => {
-                // The job and its return.
-                cost.add(Resource::Rows, 2);
-                cost.add(Resource::Syncs, 1);
-                cost.add(Resource::Calls, 1);
-                cost.add(Resource::CallBytes, stored_bytes(returned));
-            }
+            CallerRequest::Return(returned) => cost.add_call(returned),
             CallerRequest::FireEvents(events) => {
                 cost.add(Resource::Rows, 1);
                 cost.add_events(events);
@@ -100,6 +95,14 @@ impl Cost {
         self.amounts[resource as usize] += amount as u64;
     }
 
+    fn add_call(&mut self, called: &CallerReturn) {
+        // The job and its return.
+        self.add(Resource::Rows, 2);
+        self.add(Resource::Syncs, 1);
+        self.add(Resource::Calls, 1);
+        self.add(Resource::CallBytes, stored_bytes(called));
+    }
+
     fn add_events(&mut self, events: &MinionEvents) {
         let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
         self.add(Resource::Events, events.events.len());
@@ -124,6 +127,7 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::PendingJobs { .. }
         | MinionRequest::FireEvents(_)
         | MinionRequest::Goodbye
+        | MinionRequest::Scheduled(_)
         | MinionRequest::Grains(_)
         | MinionRequest::Files(_) => Vec::new(),
     }

@@ -3,13 +3,12 @@
 //! [shared by sources](saline_protocol::transport::SourcePlaces), which bound what all strangers hold at a time. What an
 //! accepted minion may ask stands in one [`account`], on which all of its verbs draw, and what a local user or an operator may ask
 //! in one of the [`OperatorBudgets`]. What minions have in memory or on the
-//! disk is bounded by places too, counted in bytes: in a [`fair_queue`], where each waits for its turn, and as
+//! disk is bounded by places too, counted in bytes: in the queue of the [event bus](saline_event_bus::FairQueue), where each waits for its turn, and as
 //! [`shares`] of a store, where the largest loses its oldest.
 
 pub(crate) mod account;
 mod account_limits;
 mod cost;
-pub(crate) mod fair_queue;
 mod operator_budgets;
 pub(crate) mod shares;
 pub(crate) mod token_buckets;
@@ -20,7 +19,6 @@ use saline_protocol::transport::Clock;
 
 pub(crate) use account::Accounts;
 pub(crate) use cost::Cost;
-pub(crate) use fair_queue::{FairQueue, Room};
 pub(crate) use operator_budgets::OperatorBudgets;
 pub(crate) use shares::Shares;
 pub(crate) use token_buckets::{Rate, TokenBucket, TokenBuckets};

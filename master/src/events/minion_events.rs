@@ -9,11 +9,11 @@ use saline_messages::{
     Event, EventOrigin, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId,
 };
 
-use super::bus::EncodedEvent;
 use super::{Events, Uses, source_of};
 use crate::bounds::{Rate, TokenBucket, TokenBuckets};
 use crate::disk::StoreError;
 use crate::settings::LiveSettings;
+use saline_event_bus::EncodedEvent;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is
 /// repeated then is fired twice.

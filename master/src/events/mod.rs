@@ -1,7 +1,6 @@
 //! Events: the local publisher sends each to every listener on this machine, and those that a filter matches are kept on
 //! the disk, for readers that must miss none.
 
-mod bus;
 mod durable;
 mod minion_events;
 mod reader;
@@ -11,34 +10,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_data::Value;
-use saline_messages::{Event, EventOrigin, EventTag, OriginKind};
+use saline_messages::{EventOrigin, EventTag, MinionId, OriginKind};
 use saline_protocol::transport::{Clock, Context, Publisher};
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::macros::format_description;
 
 use crate::disk::StoreError;
-use bus::{Bus, EncodedEvent};
 pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
 pub use minion_events::MinionEventFirer;
 pub(crate) use reader::{Acknowledged, EventReader, ReadEvent, ReadPage};
 pub use reports::ReturnReport;
 pub(crate) use reports::RunReport;
+use saline_event_bus::{Bus, EncodedEvent, Room};
 
 /// The largest return in an event, in bytes. Larger ones are left out.
 pub(crate) const MAX_EVENT_RETURN: usize = 1024 * 1024;
 
-/// The name of the time of an event in its data, which is Salt's.
-const STAMP: &str = "_stamp";
-
-/// The form of that time.
-const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
-    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
+/// The room of the waiting events of minions: 256 events of each that are not large, and 64 minions that use all of theirs.
+const MINIONS_ROOM: Room = Room {
+    least: 4 * 1024,
+    share: 1024 * 1024,
+    total: 64 * 1024 * 1024,
+};
 
 /// Fires events. The bus is best effort; the job store and the kept events are the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
-    bus: Bus,
+    bus: Bus<MinionId>,
     durable: Arc<DurableEvents>,
     clock: Clock,
 }
@@ -67,7 +63,7 @@ impl Events {
         context: &Context,
     ) -> Self {
         Self {
-            bus: Bus::start(publisher, context),
+            bus: Bus::start(publisher, MINIONS_ROOM, context),
             durable,
             clock: context.clock,
         }
@@ -153,26 +149,10 @@ impl Events {
         origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) -> Option<EncodedEvent> {
-        let mut entries: Vec<(String, Value)> =
-            data.into_iter().map(|(k, v)| (k.into(), v)).collect();
-        // An operator's data may have one.
-        entries.retain(|(name, _)| name != STAMP);
-        entries.push((STAMP.to_owned(), Value::from(self.stamp())));
-        let topic = match Event::topic(tag) {
-            Ok(topic) => topic,
-            Err(error) => {
-                tracing::warn!("event {tag:?} was not fired: {error}");
-                return None;
-            }
-        };
-        let event = Event {
-            tag: tag.to_owned(),
-            origin,
-            data: Value::Map(entries),
-        };
-        // Encoded before it waits: as values it takes many times its size.
-        let bytes = Bytes::from(event.encode());
-        Some(EncodedEvent { topic, bytes })
+        let encoded = saline_event_bus::encode(tag, origin, data, self.clock.wall().into());
+        encoded
+            .inspect_err(|error| tracing::warn!("event {tag:?} was not fired: {error}"))
+            .ok()
     }
 
     /// Keeps events of one source, and returns after their commit.
@@ -182,15 +162,6 @@ impl Events {
             None => Ok(()),
         }
     }
-
-    fn stamp(&self) -> String {
-        stamp(self.clock.wall().into())
-    }
-}
-
-/// Returns the stamp of an event of this time.
-fn stamp(time: OffsetDateTime) -> String {
-    time.format(STAMP_FORMAT).unwrap_or_default()
 }
 
 /// Returns the source whose share of the kept events an event takes: a minion with its callers, an operator, or the master.

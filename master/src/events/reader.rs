@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use saline_data::Value;
+use saline_event_bus::{STAMP, stamp};
 use saline_messages::{Event, EventOrigin, EventTag, Jid, JobEvent, MinionId};
 use time::OffsetDateTime;
 
 use super::durable::{DurableEvents, EventCursor, EventStore};
 use super::reports::{EventData, job_new_data, job_returned_data};
-use super::{MAX_EVENT_RETURN, ReturnReport, STAMP, stamp};
+use super::{MAX_EVENT_RETURN, ReturnReport};
 use crate::authorize::origin_of_owner;
 use crate::jobs::{JobStore, Received, ReceivedKind, ReceivedQuery, StoreError};
 
@@ -190,6 +191,7 @@ impl EventReader {
                     retcode,
                     success,
                     payload,
+                    schedule: None,
                 };
                 let data = job_returned_data(&jid, &minion, report);
                 (

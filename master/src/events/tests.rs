@@ -5,13 +5,13 @@ use async_trait::async_trait;
 use saline_protocol::transport::Result;
 
 use saline_config::MasterConfig;
-use saline_messages::{MinionEvent, MinionEvents, MinionId, StartId};
+use saline_messages::{Event, MinionEvent, MinionEvents, MinionId, StartId};
 use saline_protocol::transport::Topic;
 use tokio::sync::Semaphore;
 
-use super::bus::QUEUE_BYTES;
 use super::*;
 use crate::settings::LiveSettings;
+use saline_event_bus::{QUEUE_BYTES, STAMP};
 
 /// A publisher that publishes as much as the test lets it.
 #[derive(Debug)]

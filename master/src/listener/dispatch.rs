@@ -50,6 +50,10 @@ impl Listener {
                 self.handlers.accounts.note_answer(id, reply.len());
                 reply
             }
+            // It has no session.
+            (Principal::Schedule(_), SessionState::Accepted) => {
+                refuse(principal, RefusedVerb::Malformed)
+            }
             (
                 Principal::LocalRoot
                 | Principal::MasterUser
@@ -201,6 +205,7 @@ fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
         Principal::LocalRoot
         | Principal::MasterUser
         | Principal::LocalUser(_)
+        | Principal::Schedule(_)
         | Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
     }
 }

@@ -187,6 +187,7 @@ impl AdmissionControl {
             | Principal::Operator(_)
             | Principal::LocalRoot
             | Principal::MasterUser
+            | Principal::Schedule(_)
             | Principal::LocalUser(_) => Admission::Rejected,
         }
     }
@@ -208,6 +209,8 @@ impl AdmissionControl {
                 let now = self.look_up(user.uid).await?;
                 Ok(now.as_ref() == Some(&**user))
             }
+            // It has no session.
+            Principal::Schedule(_) => Ok(false),
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }

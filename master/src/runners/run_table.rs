@@ -72,6 +72,17 @@ impl RunState {
         }
     }
 
+    /// Waits until the run has ended, could not begin, or the master stops.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn ended(&self) {
+        let mut phase = self.phase.subscribe();
+        let is_over = |phase: &Phase| !matches!(phase, Phase::Beginning | Phase::Running);
+        // The run has the sender, and lives as long as it is borrowed.
+        let _ = phase.wait_for(is_over).await;
+    }
+
     /// Returns what the events of the run say of it.
     pub(super) fn report(&self) -> RunReport<'_> {
         RunReport {

@@ -46,7 +46,7 @@ const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 const MAX_USER: usize = 256;
 
 /// The runs of one master. Each is a task of the master's context: a stopping master joins it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Runners {
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,

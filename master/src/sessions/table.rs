@@ -118,6 +118,7 @@ impl ProgramOwner {
             Principal::Minion(_)
             | Principal::LocalRoot
             | Principal::MasterUser
+            | Principal::Schedule(_)
             | Principal::Operator(_) => None,
         }
     }

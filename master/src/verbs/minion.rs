@@ -10,6 +10,7 @@ use saline_messages::{
     RefusedVerb, Return, ReturnPart, ReturnVerdict,
 };
 
+use super::call_store::{CallStore, CallStored};
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
@@ -49,6 +50,8 @@ pub struct MinionVerbs {
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
     pub(crate) files: FileServer,
+    /// Stores what the minion's schedule ran.
+    pub(crate) calls: CallStore,
 }
 
 impl MinionVerbs {
@@ -141,6 +144,16 @@ impl MinionVerbs {
                 }
             }
             MinionRequest::Files(request) => Ok(self.files.answer(id, request).await),
+            MinionRequest::Scheduled(scheduled) if scheduled.is_within_bounds() => {
+                Ok(match self.calls.scheduled(id, scheduled).await? {
+                    CallStored::Stored(_) => MinionReply::Verdicts(vec![ReturnVerdict::Stored]),
+                    CallStored::NoRoom => MinionReply::busy(NO_ROOM),
+                    CallStored::Refused | CallStored::Failed => {
+                        MinionReply::Refused(RefusedVerb::Malformed)
+                    }
+                })
+            }
+            MinionRequest::Scheduled(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
             MinionRequest::Goodbye => {
                 tracing::info!("minion {id} says goodbye");
@@ -284,6 +297,7 @@ impl MinionVerbs {
             success: part.success,
             // Clients read it from the store.
             payload: None,
+            schedule: None,
         };
         Ok(match self.jobs.store_return_part(id, part).await? {
             PartOutcome::Received(bytes) => {
@@ -341,5 +355,6 @@ pub(super) fn return_report(returned: &Return) -> ReturnReport {
         retcode: returned.retcode,
         success: returned.success,
         payload: small.then(|| returned.payload.clone()),
+        schedule: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
+mod call_store;
 mod caller;
 mod heartbeat;
 mod key_verbs;
@@ -10,6 +11,7 @@ mod queries;
 mod runner;
 mod target_queries;
 
+pub(crate) use call_store::CallStore;
 pub use caller::CallerVerbs;
 pub use key_verbs::KeyVerbs;
 pub use last_seen::LastSeenQueries;

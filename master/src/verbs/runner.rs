@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use saline_channel::record::OVERHEAD;
 use saline_messages::{
-    EndedRun, OperatorReply, OrderWarning, RefusedVerb, RequestId, RunnerCall, RunnerReply,
-    RunnerRequest,
+    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
 };
 use saline_protocol::transport::Context;
 
-use crate::authorize::{About, Action, Principal, Reached};
-use crate::decisions::{Decisions, Details};
+use crate::authorize::{About, Action, Principal};
+use crate::decisions::Decisions;
 use crate::jobs::StoreError;
 use crate::runners::{Phase, RunState, Runners};
 
@@ -51,7 +50,7 @@ impl RunnerVerb {
                         Ok(secrets) => secrets,
                         Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
                     };
-                    warnings = match self.decide(principal, call).await {
+                    warnings = match self.decisions.decide_run(principal, call).await {
                         Ok(warnings) => warnings,
                         Err(why) => return Ok(OperatorReply::NotAllowed(why)),
                     };
@@ -99,30 +98,6 @@ impl RunnerVerb {
             },
         };
         Ok(OperatorReply::Runner(reply))
-    }
-
-    /// Decides about a run that is to begin, and has it in the audit file. Returns what the operator is warned of.
-    async fn decide(
-        &self,
-        principal: &Principal,
-        call: &RunnerCall,
-    ) -> Result<Vec<OrderWarning>, String> {
-        let about = About::Function {
-            fun: &call.fun,
-            arguments: &call.arg,
-            minions: Reached::NONE,
-            job: None,
-        };
-        let details = Details {
-            function: Some(&call.fun),
-            arguments: Some(&call.arg),
-            request: Some(call.request_id),
-            ..Details::default()
-        };
-        let decided = self
-            .decisions
-            .decide(principal, Action::BeginRun, about, details);
-        Ok(decided.await?.synced().await)
     }
 
     /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.

@@ -7,13 +7,9 @@ use std::sync::Arc;
 
 use saline_config::MinionConfig;
 use saline_daemon::{Signal, Signals};
-use saline_data::{Packed, Value};
+use saline_data::Value;
 use saline_exec::{Launcher, Program};
-use saline_functions::Failure;
-use saline_messages::random::NoRandomness;
-use saline_messages::{
-    Arguments, CallerReturn, Jid, MAX_CALL_ARGUMENTS, MinionId, RequestId, Secrets, StartId,
-};
+use saline_messages::{MinionId, StartId};
 use saline_protocol::transport::{Clock, Context, Registry};
 
 use saline_modules::Host;
@@ -22,19 +18,12 @@ use saline_modules::grains::{GrainStore, host_name};
 use saline_modules::job::{Running, RunningJob, Stop};
 use saline_modules::{Modules, Outcome};
 
+use crate::call::Call;
+pub use crate::call::CallRequest;
+use crate::own_jid::OwnJids;
+
 pub use error::CallError;
 use master::CallerSession;
-
-/// A function that is to be called.
-#[derive(Debug, Clone)]
-pub struct CallRequest {
-    /// The function, `module.function`.
-    pub fun: String,
-    /// The arguments of the function.
-    pub arguments: Arguments,
-    /// The user who calls, for the record.
-    pub user: String,
-}
 
 /// The return of a function that was called, and whether the master has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +65,7 @@ pub async fn call(
     let host = Arc::new(host(config, &id, master.is_some())?);
     let running = {
         let (host, call) = (Arc::clone(&host), Arc::clone(&call));
-        context.spawn_blocking(move || call.run(&host, &modules))
+        context.spawn_blocking(move || run(&call, &host, &modules))
     };
     tokio::pin!(running);
     let mut interrupted = false;
@@ -133,87 +122,34 @@ fn host(config: &MinionConfig, id: &MinionId, has_master: bool) -> Result<Host, 
     ))
 }
 
-/// Returns the time as a jid, which names the call on this machine alone.
-fn now_as_jid() -> Jid {
-    let format = time::macros::format_description!(
-        "[year][month][day][hour][minute][second][subsecond digits:6]"
-    );
-    let text = time::OffsetDateTime::from(Clock.wall()).format(format);
-    let jid = text.ok().and_then(|text| Jid::parse(&text).ok());
-    // Only after the year 9999 there are more digits.
-    jid.unwrap_or_else(|| Jid::parse("00000000000000000000").expect("twenty digits"))
-}
-
-/// A call whose secret arguments are apart: the function alone gets their values.
-struct Call {
-    /// The request, with markers in the place of secrets.
-    request: CallRequest,
-    secrets: Option<Secrets>,
-}
-
-impl Call {
-    fn new(modules: &Modules, mut request: CallRequest) -> Result<Self, NoRandomness> {
-        let values = modules.take_secrets(&request.fun, &mut request.arguments);
-        let secrets = Secrets::set_apart(&mut request.arguments, values)?;
-        Ok(Self { request, secrets })
+/// Runs the function of a call on this thread.
+fn run(call: &Call, host: &Host, modules: &Modules) -> Outcome {
+    let CallRequest {
+        fun,
+        arguments,
+        user,
+    } = &call.request;
+    let entered = Running::default().enter(RunningJob {
+        jid: OwnJids::default().next(Clock),
+        fun: fun.clone(),
+        arg: arguments.to_salt(),
+        target: String::new(),
+        target_kind: "list",
+        user: user.clone(),
+        pid: std::process::id(),
+    });
+    // No other job can know of this call, so nothing has asked it to end.
+    let _ = entered.control().begin();
+    if !host.grains_dirs.is_empty() {
+        host.refresh_grains(entered.control());
     }
-
-    /// Runs the function on this thread.
-    fn run(&self, host: &Host, modules: &Modules) -> Outcome {
-        let CallRequest {
-            fun,
-            arguments,
-            user,
-        } = &self.request;
-        let entered = Running::default().enter(RunningJob {
-            jid: now_as_jid(),
-            fun: fun.clone(),
-            arg: arguments.to_salt(),
-            target: String::new(),
-            target_kind: "list",
-            user: user.clone(),
-            pid: std::process::id(),
-        });
-        // No other job can know of this call, so nothing has asked it to end.
-        let _ = entered.control().begin();
-        if !host.grains_dirs.is_empty() {
-            host.refresh_grains(entered.control());
-        }
-        let mut arguments = arguments.clone();
-        match Secrets::put_in(self.secrets.as_ref(), &mut arguments) {
-            Ok(hidden) => modules.call_hiding(fun, arguments, &hidden, host, entered.control()),
-            // Somebody passed the marker of another job.
-            Err(error) => Outcome::of_failure(&Failure::Invocation(error.to_string()), fun, ""),
-        }
-    }
-
-    /// Returns what the master stores of the call. Arguments that are too large for that are named, not sent.
-    fn returned(&self, outcome: &Outcome) -> Result<CallerReturn, NoRandomness> {
-        let mut arg = self.request.arguments.pack();
-        let size = arg.as_packed().as_bytes().len();
-        if size > MAX_CALL_ARGUMENTS {
-            let named = format!("({size} bytes of arguments, which are not stored)");
-            arg = Arguments {
-                positional: vec![named.into()],
-                named: Vec::new(),
-            }
-            .pack();
-        }
-        Ok(CallerReturn {
-            request_id: RequestId::random()?,
-            fun: self.request.fun.clone(),
-            arg,
-            user: self.request.user.clone(),
-            retcode: outcome.retcode,
-            success: outcome.success(),
-            payload: Packed::pack(&outcome.value),
-        })
-    }
+    call.run(host, modules, entered.control())
 }
 
 #[cfg(test)]
 mod tests {
     use saline_functions::{Secret, function};
+    use saline_messages::Arguments;
 
     use super::*;
     use saline_modules::JobContext;
@@ -242,7 +178,7 @@ mod tests {
                 user: "root".to_owned(),
             };
             let call = Call::new(&modules, request).unwrap();
-            let outcome = call.run(&host, &modules);
+            let outcome = run(&call, &host, &modules);
             assert_eq!(outcome.value, Value::Bool(true));
             let returned = format!("{:?}", call.returned(&outcome).unwrap().arg.unpack());
             assert!(!returned.contains(SECRET), "{returned}");

@@ -1,5 +1,7 @@
 //! The metrics of the minion, which `metrics_listen` and the report on SIGUSR1 show.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use saline_daemon::{Metrics, MetricsSource};
 
@@ -59,6 +61,46 @@ impl Minion {
             "saline_minion_events_queued",
             "Events that wait for the master.",
             self.host.events.waiting(),
+        );
+        metrics.gauge(
+            "saline_minion_local_events_queued",
+            "Events that wait for the minion's own event bus.",
+            self.host.local_events.waiting(),
+        );
+        metrics.counter(
+            "saline_minion_local_events",
+            "Events that were passed on over the minion's own event bus.",
+            self.bus_counts.fired.load(Ordering::Relaxed),
+        );
+        metrics.counter(
+            "saline_minion_local_events_refused",
+            "Events that programs on the machine tried to fire on the minion's own event bus, and that were refused.",
+            self.bus_counts.refused.load(Ordering::Relaxed),
+        );
+        metrics.gauge(
+            "saline_minion_schedule_jobs",
+            "Jobs of the schedule.",
+            self.scheduler.len(),
+        );
+        metrics.counter(
+            "saline_minion_schedule_runs",
+            "Runs of scheduled jobs that were begun.",
+            self.scheduler.runs(),
+        );
+        metrics.counter(
+            "saline_minion_schedule_skips",
+            "Runs of scheduled jobs that were due and did not take place: too many were under way, or the time was not right.",
+            self.scheduler.skips(),
+        );
+        metrics.gauge(
+            "saline_minion_scheduled_returns_waiting",
+            "Returns of scheduled jobs that the master has not acknowledged.",
+            self.spool.scheduled_waiting(),
+        );
+        metrics.counter(
+            "saline_minion_scheduled_returns_dropped",
+            "Returns of scheduled jobs that were dropped, since too many waited for the master.",
+            self.spool.dropped(),
         );
         metrics
     }

@@ -17,17 +17,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_channel::{Credentials, Identity, NoiseKey};
-use saline_config::{MetricsAddress, MinionConfig};
+use saline_config::{MetricsAddress, MinionConfig, ScheduleConfig};
 use saline_daemon::{InstanceLock, create_above, notice, serve_metrics, take_over};
 use saline_data::printable::number_of;
 use saline_exec::{Launcher, Program};
-use saline_messages::{MinionId, ProtocolVersions, Role, encode};
-use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
+use saline_messages::{MinionId, ProtocolVersions, Role, encode, random};
+use saline_protocol::transport::{
+    self, Backoff, Clock, Context, Counters, Instant, Limits, Registry,
+};
+use saline_schedule::{Scheduler, SchedulerFiles};
 use tokio_util::sync::CancellationToken;
 
 use crate::jobs::job_runner::{JobResources, JobRunner};
 use crate::jobs::pool::Pool;
 use crate::jobs::return_sender::ReturnSender;
+use crate::jobs::scheduled_sender::ScheduledSender;
 use crate::link::candidate::Connected;
 use crate::link::connect::Connector;
 use crate::link::connection_state::{ConnectionState, CurrentState};
@@ -36,6 +40,7 @@ use crate::link::handshake::Authenticator;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::Ended;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
+use crate::local_bus::{Counts, LocalBus};
 use crate::session::event_sender::EventSender;
 use crate::session::file_requests::FileRequests;
 use crate::session::session_loop::SessionLoop;
@@ -78,6 +83,12 @@ pub struct Minion {
     session_loop: Arc<SessionLoop>,
     jobs: Arc<JobRunner>,
     returns: Arc<ReturnSender>,
+    /// Sends the returns of the schedule, until the minion serves.
+    scheduled_returns: Mutex<Option<ScheduledSender>>,
+    scheduler: Arc<Scheduler>,
+    /// The minion's own event bus, until it serves.
+    bus: Mutex<Option<LocalBus>>,
+    bus_counts: Arc<Counts>,
     settings: LiveConnectionSettings,
     context: Context,
     counters: Arc<Counters>,
@@ -200,14 +211,18 @@ impl Minion {
         let processes = place.filter(|_| own_processes).map(|place| {
             JobProcesses::new(folders, place, spool.start().id, config.all_module_dirs())
         });
-        let host = Arc::new(Host::new(
+        let scheduler = Arc::new(schedule(&config, context.clock));
+        let mut host = Host::new(
             &config,
             grains,
             EventQueue::new(id.clone(), spool.start().id),
             Some(spool.clone()),
             Stop::new().map_err(StartError::Eventfd)?,
             Launcher::new(program, config.pass_environment.clone()),
-        ));
+        );
+        host.schedule = Some(Arc::clone(&scheduler));
+        host.has_bus = true;
+        let host = Arc::new(host);
         let state = CurrentState::default();
         let session = CurrentSession::none();
         let files = FileRequests::new(session.clone(), context.clone());
@@ -232,7 +247,20 @@ impl Minion {
             },
             &context,
         ));
+        let bus = LocalBus::new(
+            &config,
+            &id,
+            registry,
+            Arc::clone(&host),
+            Arc::clone(&jobs),
+            context.clone(),
+        );
+        // A program without local endpoints, such as one of a third party with its own transport alone, has no bus.
+        let bus = bus.inspect_err(|error| tracing::info!("no event bus on this machine: {error}"));
+        let bus = bus.ok();
         Ok(Arc::new(Self {
+            bus_counts: bus.as_ref().map(LocalBus::counts).unwrap_or_default(),
+            bus: Mutex::new(bus),
             connector: Connector::new(settings.clone(), state.clone(), context.clone()),
             authenticator: Authenticator::new(
                 &config,
@@ -253,6 +281,13 @@ impl Minion {
                 context: context.clone(),
                 id: id.clone(),
             }),
+            scheduled_returns: Mutex::new(Some(ScheduledSender::new(
+                Arc::clone(&spool),
+                session.clone(),
+                pool.clone(),
+                context.clone(),
+            ))),
+            scheduler,
             returns: Arc::new(ReturnSender::new(
                 Arc::clone(&spool),
                 Arc::clone(&host),
@@ -326,6 +361,15 @@ impl Minion {
                 .spawn_blocking(move || host.collect_printed_grains());
         }
         self.context.spawn(Arc::clone(&self.returns).run());
+        if let Some(bus) = self
+            .bus
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            self.context.spawn(bus.run());
+        }
+        self.run_schedule();
         let events = EventSender::new(
             Arc::clone(&self.host),
             self.session.clone(),
@@ -341,6 +385,19 @@ impl Minion {
         self.drain(last).await;
     }
 
+    /// Begins to run jobs by the clock, and to send their returns.
+    fn run_schedule(&self) {
+        let sender = self.scheduled_returns.lock();
+        let sender = sender.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            self.context.spawn(sender.run());
+        }
+        let (jobs, context) = (self.jobs.scheduled(), self.context.clone());
+        let begin = move |due, guard| jobs.begin(due, guard);
+        let scheduler = Arc::clone(&self.scheduler);
+        self.context.spawn(scheduler.run(context, begin));
+    }
+
     /// Takes over those options of `config` that can change while the minion runs.
     ///
     /// # Errors
@@ -349,6 +406,7 @@ impl Minion {
         let settings = ConnectionSettings::of(config, registry)?;
         self.host.reload(config);
         self.settings.set(settings);
+        self.scheduler.set_configured(config.schedule.jobs.clone());
         Ok(())
     }
 
@@ -482,6 +540,7 @@ impl Minion {
         }
         self.host.stop.raise();
         self.context.cancel.cancel();
+        self.scheduler.stop();
         if self.jobs.is_idle() {
             self.spool.stopped();
             // Nothing writes to the spool any more, so another instance may start.
@@ -505,6 +564,18 @@ impl Minion {
             notice!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
         }
     }
+}
+
+/// Opens the schedule of the minion.
+fn schedule(config: &MinionConfig, clock: Clock) -> Scheduler {
+    let files = SchedulerFiles {
+        runs: config.schedule_runs(),
+        saved: Some(config.saved_schedule()),
+    };
+    // Without randomness every minion has the same delays, which harms none.
+    let seed = random::bytes().map_or(0, u64::from_le_bytes);
+    let ScheduleConfig { jobs, missed } = config.schedule.clone();
+    Scheduler::open(files, jobs, missed, seed, clock)
 }
 
 /// The sessions that another one of this id has replaced.

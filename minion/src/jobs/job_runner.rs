@@ -17,11 +17,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::job_processes::{Begun, RunningProcess, begin_in_process, take_over};
 use super::pool::{Permit, Pool};
 use super::run_job::{JobEnd, end_before_start, refuse_job, run_begun, run_job};
+use super::scheduled_jobs::ScheduledJobs;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{AskError, MinionSession};
 use crate::spool::Spool;
 use saline_modules::Host;
+use saline_modules::LiveModules;
 use saline_modules::Modules;
 use saline_modules::job::{Entered, RunningJob};
 use saline_modules::job_process::{JobProcesses, LeftJob};
@@ -89,7 +91,7 @@ pub struct JobRunner {
     pool: Pool,
     /// Starts the processes of jobs that outlive the minion; none where there is no program for them.
     processes: Option<Arc<JobProcesses>>,
-    modules: Arc<Modules>,
+    modules: Arc<LiveModules>,
     host: Arc<Host>,
     spool: Arc<Spool>,
     clock: Arc<MasterTimeEstimate>,
@@ -140,7 +142,7 @@ impl JobRunner {
             most_taken: MAX_WAITING + threads,
             pool: resources.pool,
             processes: resources.processes.map(Arc::new),
-            modules: Arc::new(resources.modules),
+            modules: Arc::new(LiveModules::new(resources.modules)),
             host: resources.host,
             spool: resources.spool,
             clock: resources.clock,
@@ -155,6 +157,25 @@ impl JobRunner {
             jobs: context.child(),
             context: context.clone(),
         }
+    }
+
+    /// Returns the part that runs jobs of the minion's schedule, with the threads and the table of this one.
+    pub fn scheduled(&self) -> ScheduledJobs {
+        ScheduledJobs {
+            id: self.id.clone(),
+            pool: self.pool.clone(),
+            modules: Arc::clone(&self.modules),
+            host: Arc::clone(&self.host),
+            spool: Arc::clone(&self.spool),
+            jids: Arc::default(),
+            draining: self.draining.clone(),
+            jobs: self.jobs.clone(),
+        }
+    }
+
+    /// Looks anew which modules work on this machine.
+    pub fn refresh_modules(&self) {
+        self.modules.refresh();
     }
 
     /// Waits until there is room for jobs that were not taken.
@@ -353,13 +374,13 @@ impl JobRunner {
         tracing::info!("job {jid}: running {}", job.fun);
         let announcement = self.report_begun(&jid);
         let end = match &self.processes {
-            Some(processes) if self.modules.wants_own_process(&job.fun) => {
+            Some(processes) if self.modules.now().wants_own_process(&job.fun) => {
                 let processes = Arc::clone(processes);
                 self.run_in_process(processes, &job, secrets, entered, permit)
                     .await
             }
             _ => {
-                let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
+                let (modules, host) = (self.modules.now(), Arc::clone(&self.host));
                 let (spool, copy) = (Arc::clone(&self.spool), job.clone());
                 let work =
                     move || run_job(&modules, &host, &spool, &copy, secrets.as_ref(), entered);
@@ -403,7 +424,7 @@ impl JobRunner {
         let (host, spool) = (Arc::clone(&self.host), Arc::clone(&self.spool));
         let secrets = Arc::new(secrets);
         let (copy, values) = (job.clone(), Arc::clone(&secrets));
-        let modules = Arc::clone(&self.modules);
+        let modules = self.modules.now();
         let begin = move || {
             let secrets = Option::as_ref(&values);
             begin_in_process(&processes, &modules, &host, &spool, &copy, secrets, entered)
@@ -412,7 +433,7 @@ impl JobRunner {
             Begun::Running(running) => self.watch(running, Some(permit)).await,
             Begun::Ended(end) => Some(end),
             Begun::NoProcess(entered) => {
-                let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
+                let (modules, host) = (self.modules.now(), Arc::clone(&self.host));
                 let (spool, copy) = (Arc::clone(&self.spool), job.clone());
                 let work = move || {
                     let secrets = Option::as_ref(&secrets);
@@ -438,7 +459,7 @@ impl JobRunner {
             self.draining.cancelled().await;
             return Some(JobEnd::LeftRunning);
         }
-        let (modules, spool) = (Arc::clone(&self.modules), Arc::clone(&self.spool));
+        let (modules, spool) = (self.modules.now(), Arc::clone(&self.spool));
         let end = self
             .pool
             .run_io(move || running.collect(&modules, &spool))
@@ -486,7 +507,7 @@ impl JobRunner {
     /// so that nobody takes the minion for dead.
     async fn acquire(&self, job: &Job) -> Permit {
         let acquiring = async {
-            match self.modules.blocks(&job.fun) {
+            match self.modules.now().blocks(&job.fun) {
                 true => self.pool.acquire().await,
                 false => self.pool.acquire_reserved().await,
             }

@@ -7,3 +7,5 @@ pub(crate) mod pool;
 mod return_parts;
 pub(crate) mod return_sender;
 mod run_job;
+pub(crate) mod scheduled_jobs;
+pub(crate) mod scheduled_sender;

@@ -14,6 +14,7 @@ use saline_protocol::transport::jitter;
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, Promised, RETRY_DELAY};
 use crate::link::master_time::LocalTime;
 use crate::link::minion_session::{AskError, Ended};
+use crate::own_jid::is_own;
 use crate::spool::LONGEST_EXPIRY;
 
 /// A master that answers no heartbeat for this time, and for three heartbeats at least, is given up.
@@ -191,6 +192,8 @@ impl ActiveSession {
 
     fn heartbeat(&self, expiry: ExpiryAck) -> Heartbeat {
         let mut running = self.parts.host.running.jids();
+        // The master knows nothing of those of the minion's schedule.
+        running.retain(|jid| !is_own(jid));
         running.truncate(MAX_RUNNING);
         let waiting = u32::try_from(self.parts.host.running.waiting()).unwrap_or(u32::MAX);
         Heartbeat {

@@ -7,7 +7,7 @@ use saline_messages::{MasterTime, Return};
 use super::file::SpoolFile;
 use super::index::{FileRange, SpooledJob};
 use super::record::Record;
-use super::{Spool, lock};
+use super::{Spool, lock, scheduled};
 
 /// The part of a job's state that a compaction keeps.
 enum Kept {
@@ -46,7 +46,16 @@ impl Spool {
         let entries: Vec<_> = index
             .entries
             .iter()
+            .filter(|(jid, _)| !index.scheduled.contains_key(jid))
             .map(|(jid, entry)| (jid.clone(), entry.expires, Kept::of(&entry.state)))
+            .collect();
+        let scheduled: Vec<_> = index
+            .scheduled
+            .iter()
+            .filter_map(|(jid, call)| {
+                let state = index.entries.get(jid)?.state.clone();
+                Some((jid.clone(), call.clone(), state))
+            })
             .collect();
         let floor = index.floor.clone();
         let forgotten = Record::Forgotten {
@@ -90,6 +99,9 @@ impl Spool {
                     }
                     Kept::Seen | Kept::Barred => {}
                 }
+            }
+            for (jid, call, state) in scheduled {
+                scheduled::copy((jid, call, state), old, new, &mut moved)?;
             }
             Ok(())
         })?;

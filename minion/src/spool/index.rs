@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::record::ScheduledCall;
 use saline_messages::{ExpiryAck, Jid, Known, MasterTime, Return};
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
@@ -78,7 +79,13 @@ pub struct Index {
     forgotten_in: (u64, MasterTime),
     /// No job that expires until then begins any more: the master was told so.
     settled: MasterTime,
+    /// The jobs of the minion's own schedule, which have an entry as well.
+    pub scheduled: BTreeMap<Jid, ScheduledCall>,
+    /// How many returns of these were dropped.
+    pub dropped: u64,
     unsent: BTreeSet<Jid>,
+    /// The jobs of the schedule whose returns are to be sent.
+    unsent_scheduled: BTreeSet<Jid>,
     cached: usize,
 }
 
@@ -180,10 +187,12 @@ impl Index {
         if let SpooledJob::Spooled(_, Some(cached)) = &state {
             self.cached += cached.payload.as_bytes().len();
         }
-        if matches!(state, SpooledJob::Spooled(..) | SpooledJob::Unspooled(_)) {
-            self.unsent.insert(jid.clone());
+        let is_unsent = matches!(state, SpooledJob::Spooled(..) | SpooledJob::Unspooled(_));
+        let unsent = self.unsent_like(jid);
+        if is_unsent {
+            unsent.insert(jid.clone());
         } else {
-            self.unsent.remove(jid);
+            unsent.remove(jid);
         }
         match self.entries.get_mut(jid) {
             Some(entry) => {
@@ -197,9 +206,12 @@ impl Index {
         }
     }
 
-    /// Forgets a job that could not be noted.
+    /// Forgets a job that could not be noted, or one of the minion's own schedule that is done: no master offers it.
     pub fn remove(&mut self, jid: &Jid) {
+        self.uncache(jid);
+        self.unsent_like(jid).remove(jid);
         self.entries.remove(jid);
+        self.scheduled.remove(jid);
     }
 
     /// Whether a return of this size fits the cache.
@@ -216,9 +228,27 @@ impl Index {
         }
     }
 
+    /// Returns the set that a job belongs in whose return is to be sent.
+    fn unsent_like(&mut self, jid: &Jid) -> &mut BTreeSet<Jid> {
+        match self.scheduled.contains_key(jid) {
+            true => &mut self.unsent_scheduled,
+            false => &mut self.unsent,
+        }
+    }
+
     /// Takes the oldest job whose return is to be sent.
     pub fn take_unsent(&mut self) -> Option<Jid> {
         self.unsent.pop_first()
+    }
+
+    /// Takes the oldest job of the schedule whose return is to be sent.
+    pub fn take_unsent_scheduled(&mut self) -> Option<(Jid, ScheduledCall)> {
+        loop {
+            let jid = self.unsent_scheduled.pop_first()?;
+            if let Some(call) = self.scheduled.get(&jid) {
+                return Some((jid, call.clone()));
+            }
+        }
     }
 
     /// Marks a return to be sent again.
@@ -230,19 +260,22 @@ impl Index {
             )
         };
         if self.entries.get(jid).is_some_and(returned) {
-            self.unsent.insert(jid.clone());
+            self.unsent_like(jid).insert(jid.clone());
         }
     }
 
-    /// Returns how many returns are not acknowledged.
+    /// Returns how many returns are not acknowledged, without those of the schedule.
     pub fn unacknowledged(&self) -> usize {
-        let returned = |entry: &&Entry| {
+        let returned = |entry: &Entry| {
             matches!(
                 entry.state,
                 SpooledJob::Spooled(..) | SpooledJob::Unspooled(_)
             )
         };
-        self.entries.values().filter(returned).count()
+        let mut entries = self.entries.iter();
+        let is_counted =
+            |(jid, entry): &(&Jid, &Entry)| returned(entry) && !self.scheduled.contains_key(*jid);
+        entries.by_ref().filter(is_counted).count()
     }
 
     fn note_forgotten(&mut self, entry: &Entry) {

@@ -10,6 +10,7 @@ mod file;
 mod index;
 mod record;
 mod refused;
+mod scheduled;
 mod start_note;
 mod starts;
 
@@ -32,6 +33,7 @@ use start_note::StartNote;
 use starts::StartsRead;
 
 pub(crate) use index::LONGEST_EXPIRY;
+pub use record::ScheduledCall;
 pub use starts::Start;
 
 /// The return of an interrupted run, after a restart as after a stop.
@@ -67,6 +69,8 @@ pub struct Spool {
     /// The note of the start beside the identity, which outlives the spool.
     note: Option<StartNote>,
     returned: Notify,
+    /// Notified when a job of the schedule returned.
+    scheduled_returned: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,7 +136,10 @@ impl Spool {
                 }
                 Record::Done { jid } => {
                     interrupted.remove(&jid);
-                    index.set(&jid, None, SpooledJob::Done(None));
+                    match index.scheduled.contains_key(&jid) {
+                        true => index.remove(&jid),
+                        false => index.set(&jid, None, SpooledJob::Done(None)),
+                    }
                 }
                 Record::Aside { jid } => {
                     if let Some(SpooledJob::Spooled(range, _)) =
@@ -151,6 +158,11 @@ impl Spool {
                 Record::Forgotten { until, at } => {
                     index.forgotten = index.forgotten.max(until);
                     index.forgotten_at = index.forgotten_at.max(at);
+                }
+                Record::Scheduled { jid, call } => {
+                    index.set(&jid, Some(0), SpooledJob::Running(Some(range)));
+                    interrupted.insert(jid.clone(), call.fun.clone());
+                    index.scheduled.insert(jid, call);
                 }
                 Record::Heartbeat => index.heartbeats_noted += 1,
                 Record::Start {
@@ -174,6 +186,7 @@ impl Spool {
             place,
             note,
             returned: Notify::new(),
+            scheduled_returned: Notify::new(),
         };
         spool.note_start();
         let why = match spool.start().power_lost {
@@ -406,8 +419,12 @@ impl Spool {
             }
         };
         index.set(&jid, None, state);
+        let is_scheduled = index.scheduled.contains_key(&jid);
         drop(index);
-        self.returned.notify_one();
+        match is_scheduled {
+            true => self.scheduled_returned.notify_one(),
+            false => self.returned.notify_one(),
+        }
         is_written
     }
 
@@ -492,7 +509,10 @@ impl Spool {
         }
         let mut index = lock(&self.index);
         for jid in jids {
-            index.set(jid, None, SpooledJob::Done(Some(session)));
+            match index.scheduled.contains_key(jid) {
+                true => index.remove(jid),
+                false => index.set(jid, None, SpooledJob::Done(Some(session))),
+            }
         }
         drop(index);
         self.compact_if_grown(&mut file, now);

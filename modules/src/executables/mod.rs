@@ -120,6 +120,11 @@ impl Executables {
         })
     }
 
+    /// Returns the executables of the same folders, none of which was asked for its functions yet.
+    pub fn again(&self) -> Self {
+        Self::in_folders(self.folders.clone())
+    }
+
     /// Returns a registry with the functions of the executables beside those in `built_in`, whose modules they never replace.
     /// An executable that is refused or does not describe its functions is left out, and the log says why.
     pub fn beside(

@@ -20,6 +20,7 @@ mod mount;
 mod network;
 mod pkg;
 mod saltutil;
+mod schedule;
 mod service;
 mod shadow;
 mod ssh;
@@ -64,6 +65,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
         lacks: pkg::lacks,
     },
     everywhere("saltutil", saltutil::FUNCTIONS),
+    everywhere("schedule", schedule::FUNCTIONS),
     Module {
         name: "service",
         functions: service::FUNCTIONS,

@@ -263,8 +263,8 @@ fn refresh_grains(
 }
 
 /// Forgets what the executables in `module_dirs` described: each is asked again when its functions are next called or listed. That
-/// is needed only if what an executable describes depends on more than its file. `async` and `refresh_pillar` are taken for the
-/// sake of scripts, and ignored.
+/// is needed only if what an executable describes depends on more than its file. Also looks anew which modules work on this machine:
+/// it fires `module_refresh` on the minion's own bus. `async` and `refresh_pillar` are taken for the sake of scripts, and ignored.
 ///
 /// CLI Example:
 ///
@@ -275,7 +275,12 @@ fn refresh_modules(
     job: &JobContext<'_>,
     #[default(true)] r#async: bool,
     #[default(true)] refresh_pillar: bool,
-) -> bool {
+) -> Result<bool, Failure> {
     job.modules.executables.forget();
-    true
+    // Beside a running minion every call looks for itself.
+    if job.host.has_bus {
+        let fired = job.host.local_events.fire("module_refresh", Vec::new());
+        fired.map_err(|error| Failure::Execution(error.to_string()))?;
+    }
+    Ok(true)
 }

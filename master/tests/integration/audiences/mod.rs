@@ -188,6 +188,11 @@ async fn another_minion_acts_for_itself_alone() {
                 };
                 assert_eq!(matched.minions, [other.id()]);
             }
+            (MinionRequest::Scheduled(_), reply) => {
+                // Under a job of its own, which is the other minion's.
+                let verdicts = MinionReply::Verdicts(vec![ReturnVerdict::Stored]);
+                assert_eq!(reply, verdicts);
+            }
             (
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)

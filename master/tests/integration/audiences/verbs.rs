@@ -3,10 +3,10 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, ExpiryAck, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Outgoing,
-    PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest,
-    StartId, encode,
+    Arguments, BatchRequest, CallerReturn, ExpiryAck, GrainsReport, Heartbeat, Jid, JobAccount,
+    KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest,
+    Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
+    RunnerRequest, ScheduledReturn, StartId, encode,
 };
 use saline_targeting::Target;
 
@@ -76,7 +76,20 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             digest: [7; 32],
             grains: Some(Packed::pack(&Value::map([("os", Value::from("forged"))]))),
         }),
-        MinionRequest::Grains(_) => MinionRequest::Goodbye,
+        MinionRequest::Grains(_) => MinionRequest::Scheduled(ScheduledReturn {
+            called: CallerReturn {
+                request_id: RequestId([9; 16]),
+                fun: "test.ping".into(),
+                arg: Arguments::default().pack(),
+                user: "root".into(),
+                retcode: 0,
+                success: true,
+                payload: Packed::pack(&Value::from("forged")),
+            },
+            schedule: "forged".into(),
+            metadata: None,
+        }),
+        MinionRequest::Scheduled(_) => MinionRequest::Goodbye,
         MinionRequest::Goodbye => return None,
     })
 }

@@ -9,18 +9,22 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The room in a [`FairQueue`], in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub struct Room {
     /// The bytes that an item counts as at least.
-    pub(crate) least: usize,
+    pub least: usize,
     /// The bytes that one source may have in the queue. A larger item counts as so many.
-    pub(crate) share: usize,
+    pub share: usize,
     /// The bytes that all sources together may have in the queue.
-    pub(crate) total: usize,
+    pub total: usize,
 }
+
+/// There is no room for an item now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
 
 /// A queue of items of many sources, which are taken in turns: one item of each source that has some.
 #[derive(Debug)]
-pub(crate) struct FairQueue<K, T> {
+pub struct FairQueue<K, T> {
     room: Room,
     total: Arc<Semaphore>,
     lanes: Mutex<Lanes<K, T>>,
@@ -42,14 +46,15 @@ struct Lane<T> {
 
 /// An item that was taken from a queue. Its room comes back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken<T> {
-    pub(crate) item: T,
+pub struct Taken<T> {
+    /// The item.
+    pub item: T,
     _room: [OwnedSemaphorePermit; 2],
 }
 
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Creates an empty queue.
-    pub(crate) fn new(room: Room) -> Self {
+    pub fn new(room: Room) -> Self {
         Self {
             room,
             total: Arc::new(Semaphore::new(room.total)),
@@ -62,9 +67,14 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     }
 
     /// Returns the number of items that wait.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         let lanes = self.lock();
         lanes.by_source.values().map(|lane| lane.items.len()).sum()
+    }
+
+    /// Whether no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Queues an item of `bytes` bytes when there is room for it: first in the share of its source, then in the queue.
@@ -72,19 +82,47 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ///
     /// # Cancel safety
     /// The item is queued or not.
-    pub(crate) async fn push(&self, source: &K, bytes: usize, item: T) {
-        let charge = bytes.clamp(self.room.least, self.room.share);
-        let charge = u32::try_from(charge).unwrap_or(u32::MAX);
+    pub async fn push(&self, source: &K, bytes: usize, item: T) {
+        let charge = self.charge(bytes);
         let own = self.room_of(source).acquire_many_owned(charge).await;
         let total = Arc::clone(&self.total).acquire_many_owned(charge).await;
         // Neither semaphore is ever closed.
         let (Ok(own), Ok(total)) = (own, total) else {
             return;
         };
-        let taken = Taken {
-            item,
-            _room: [own, total],
-        };
+        self.put(
+            source,
+            Taken {
+                item,
+                _room: [own, total],
+            },
+        );
+    }
+
+    /// Queues an item of `bytes` bytes if there is room for it now.
+    ///
+    /// # Errors
+    /// [`Full`] when the share of its source or the queue is used up; nothing was queued.
+    pub fn try_push(&self, source: &K, bytes: usize, item: T) -> Result<(), Full> {
+        let charge = self.charge(bytes);
+        let own = self.room_of(source).try_acquire_many_owned(charge);
+        let total = Arc::clone(&self.total).try_acquire_many_owned(charge);
+        match (own, total) {
+            (Ok(own), Ok(total)) => {
+                let room = [own, total];
+                self.put(source, Taken { item, _room: room });
+                Ok(())
+            }
+            _ => Err(Full),
+        }
+    }
+
+    fn charge(&self, bytes: usize) -> u32 {
+        let charge = bytes.clamp(self.room.least, self.room.share);
+        u32::try_from(charge).unwrap_or(u32::MAX)
+    }
+
+    fn put(&self, source: &K, taken: Taken<T>) {
         let mut lanes = self.lock();
         let Lanes { by_source, turns } = &mut *lanes;
         let lane = by_source
@@ -102,7 +140,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     ///
     /// # Cancel safety
     /// No item is lost when the future is dropped.
-    pub(crate) async fn next(&self) -> Taken<T> {
+    pub async fn next(&self) -> Taken<T> {
         loop {
             if let Some(taken) = self.try_next() {
                 return taken;
@@ -185,6 +223,24 @@ mod tests {
         drop(taken);
         assert!(is_ready(fifth.as_mut()));
         assert_eq!(queue.try_next().unwrap().item, 10);
+    }
+
+    #[test]
+    fn what_is_not_waited_for_is_refused_when_there_is_no_room() {
+        let queue = FairQueue::new(ROOM);
+        for item in 0..4 {
+            assert_eq!(queue.try_push(&'a', 1, item), Ok(()));
+        }
+        assert_eq!(queue.try_push(&'a', 1, 4), Err(Full));
+        assert_eq!(queue.try_push(&'b', 1, 10), Ok(()), "a share of its own");
+        assert_eq!(queue.try_push(&'c', 60, 20), Ok(()));
+        assert_eq!(
+            queue.try_push(&'d', 40, 30),
+            Err(Full),
+            "all together are bounded"
+        );
+        let items = std::iter::from_fn(|| queue.try_next().map(|taken| taken.item));
+        assert_eq!(items.collect::<Vec<_>>(), [0, 10, 20, 1, 2, 3]);
     }
 
     #[test]

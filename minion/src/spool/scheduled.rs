@@ -1,0 +1,227 @@
+//! Jobs of the minion's own schedule in the spool. The master does not know them before it has their returns, so they wait
+//! here while it is away, and they are bounded: nobody else takes from a spool that a schedule fills.
+
+use std::io;
+
+use saline_messages::{Jid, Return};
+
+use super::file::SpoolFile;
+use super::index::{FileRange, Index, SpooledJob};
+use super::record::{Record, ScheduledCall};
+use super::{Spool, lock};
+
+/// The most returns of scheduled jobs that wait for the master. Beyond it the oldest are dropped.
+pub(super) const MAX_WAITING: usize = 1_000;
+
+/// The most that these returns may come to, in bytes.
+pub(super) const MAX_WAITING_BYTES: u64 = 64 * 1024 * 1024;
+
+impl Spool {
+    /// Notes that a job of the minion's own schedule begins. It runs also when the disk does not take that, since it may be
+    /// what makes room: then nothing is returned for it if the minion is killed.
+    pub fn begin_scheduled(&self, jid: &Jid, call: ScheduledCall) {
+        let mut file = lock(&self.file);
+        self.make_room(&mut file);
+        let record = Record::Scheduled {
+            jid: jid.clone(),
+            call: call.clone(),
+        };
+        let range = file.append(&record, true).inspect_err(|error| {
+            tracing::warn!(
+                "scheduled job {}: its beginning is not noted: {error}",
+                call.schedule
+            );
+        });
+        let mut index = lock(&self.index);
+        index.set(jid, Some(0), SpooledJob::Running(range.ok()));
+        index.scheduled.insert(jid.clone(), call);
+    }
+
+    /// Waits until there may be a return of the schedule to send.
+    ///
+    /// # Cancel safety
+    /// A wake-up is not lost when the future is dropped.
+    pub async fn scheduled_returned(&self) {
+        self.scheduled_returned.notified().await;
+    }
+
+    /// Takes the oldest job of the schedule whose return is to be sent. The caller gives it back with
+    /// [`put_back_scheduled`](Self::put_back_scheduled), or finishes it with [`done`](Self::done).
+    pub fn take_unsent_scheduled(&self) -> Option<(Jid, ScheduledCall)> {
+        lock(&self.index).take_unsent_scheduled()
+    }
+
+    /// Gives back a job whose return was not acknowledged.
+    pub fn put_back_scheduled(&self, jid: &Jid) {
+        lock(&self.index).put_back(jid);
+        self.scheduled_returned.notify_one();
+    }
+
+    /// Returns how many returns of the schedule wait for the master.
+    pub fn scheduled_waiting(&self) -> usize {
+        waiting(&lock(&self.index)).len()
+    }
+
+    /// Returns how many returns of scheduled jobs were dropped, since too many waited for the master.
+    pub fn dropped(&self) -> u64 {
+        lock(&self.index).dropped
+    }
+
+    /// Drops the oldest returns until there is room for one more.
+    fn make_room(&self, file: &mut SpoolFile) {
+        let mut dropped = Vec::new();
+        {
+            let mut index = lock(&self.index);
+            let waiting: Vec<(Jid, u64)> = waiting(&index);
+            let mut bytes: u64 = waiting.iter().map(|(_, size)| size).sum();
+            let mut count = waiting.len();
+            for (jid, size) in waiting {
+                if count < MAX_WAITING && bytes < MAX_WAITING_BYTES {
+                    break;
+                }
+                if let Some(call) = index.scheduled.get(&jid) {
+                    tracing::warn!(
+                        "scheduled job {}: a return is dropped, since {count} wait for the master",
+                        call.schedule
+                    );
+                }
+                index.remove(&jid);
+                index.dropped += 1;
+                count -= 1;
+                bytes -= size;
+                dropped.push(Record::Done { jid });
+            }
+        }
+        if !dropped.is_empty()
+            && let Err(error) = file.append_all(dropped)
+        {
+            // After a restart they are sent, if the master takes them.
+            tracing::warn!("cannot note in the spool that returns were dropped: {error}");
+        }
+    }
+}
+
+/// Returns the scheduled jobs that have returned, the oldest first, with the sizes of their returns.
+fn waiting(index: &Index) -> Vec<(Jid, u64)> {
+    let size = |state: &SpooledJob| match state {
+        SpooledJob::Spooled(range, _) | SpooledJob::Aside(range) => Some(range.length),
+        SpooledJob::Unspooled(Return { payload, .. }) => Some(payload.as_bytes().len() as u64),
+        SpooledJob::Running(_) | SpooledJob::Done(_) | SpooledJob::Barred => None,
+    };
+    let jobs = index.scheduled.keys();
+    jobs.filter_map(|jid| Some((jid.clone(), size(&index.entries.get(jid)?.state)?)))
+        .collect()
+}
+
+/// Copies what still counts of a scheduled job into a new file.
+pub(super) fn copy(
+    (jid, call, state): (Jid, ScheduledCall, SpooledJob),
+    old: &mut SpoolFile,
+    new: &mut SpoolFile,
+    moved: &mut Vec<(Jid, FileRange)>,
+) -> io::Result<()> {
+    let begun = Record::Scheduled {
+        jid: jid.clone(),
+        call,
+    };
+    let begun = new.append(&begun, false)?;
+    match state {
+        SpooledJob::Running(_) => moved.push((jid, begun)),
+        SpooledJob::Spooled(range, _) | SpooledJob::Aside(range) => {
+            let record = old.read(range)?;
+            moved.push((jid, new.append(&record, false)?));
+        }
+        SpooledJob::Unspooled(returned) => {
+            new.append(&Record::Return(returned), false)?;
+        }
+        SpooledJob::Done(_) | SpooledJob::Barred => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_data::Value;
+    use saline_messages::{Arguments, Known, RETCODE_INTERRUPTED, RequestId};
+    use saline_protocol::transport::Clock;
+
+    use super::*;
+    use crate::own_jid::OwnJids;
+
+    fn call(number: u8) -> ScheduledCall {
+        ScheduledCall {
+            request_id: RequestId([number; 16]),
+            schedule: format!("job {number}"),
+            fun: "test.ping".to_owned(),
+            arg: Arguments::default().pack(),
+            metadata: None,
+        }
+    }
+
+    fn returned(jid: &Jid) -> Return {
+        Return {
+            jid: jid.clone(),
+            fun: "test.ping".to_owned(),
+            retcode: 0,
+            success: true,
+            payload: saline_data::Packed::pack(&Value::Bool(true)),
+        }
+    }
+
+    #[test]
+    fn scheduled_jobs_are_kept_over_a_kill_and_a_compaction_until_they_are_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool.log");
+        let jids = OwnJids::default();
+        let [ended, cut, done] = [1, 2, 3].map(|number| (jids.next(Clock), call(number)));
+        let spool = Spool::open(path.clone(), false).unwrap();
+        for (jid, call) in [&ended, &cut, &done] {
+            spool.begin_scheduled(jid, call.clone());
+        }
+        spool.finish(returned(&ended.0));
+        spool.finish(returned(&done.0));
+        spool.done(std::slice::from_ref(&done.0), None, 1);
+        spool.compact(&mut lock(&spool.file), None).unwrap();
+        assert_eq!(
+            spool.take_unsent(),
+            None,
+            "none is sent as the return of a published job"
+        );
+        assert_eq!(spool.unacknowledged(), 0);
+        drop(spool);
+
+        let spool = Spool::open(path, false).unwrap();
+        assert_eq!(spool.scheduled_waiting(), 2);
+        assert_eq!(spool.take_unsent_scheduled(), Some(ended.clone()));
+        let (jid, call) = spool.take_unsent_scheduled().unwrap();
+        assert_eq!((&jid, call.request_id), (&cut.0, cut.1.request_id));
+        let interrupted = spool.read(&jid).unwrap().unwrap();
+        assert_eq!(interrupted.retcode, RETCODE_INTERRUPTED);
+        assert_eq!(spool.take_unsent_scheduled(), None);
+        spool.put_back_scheduled(&ended.0);
+        assert_eq!(spool.take_unsent_scheduled(), Some(ended.clone()));
+        assert_eq!(spool.known(&done.0), Known::No);
+        // Nothing of it is told to a master that asks what was begun.
+        assert!(spool.settle(0, u64::MAX, 1, 100).begun.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_returns_are_dropped_when_too_many_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path().join("spool.log"), false).unwrap();
+        let jids = OwnJids::default();
+        let mut all = Vec::new();
+        for _ in 0..MAX_WAITING + 5 {
+            let jid = jids.next(Clock);
+            spool.begin_scheduled(&jid, call(1));
+            spool.finish(returned(&jid));
+            all.push(jid);
+        }
+        assert_eq!(
+            (spool.scheduled_waiting(), spool.dropped()),
+            (MAX_WAITING, 5)
+        );
+        let first = spool.take_unsent_scheduled().unwrap();
+        assert_eq!(first.0, all[5]);
+    }
+}

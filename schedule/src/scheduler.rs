@@ -1,0 +1,595 @@
+//! Drives a schedule by the clock of a daemon, and changes it for those who ask.
+//!
+//! The run of a job is on the disk before it begins, unless its interval is shorter than a minute: after a crash no due
+//! time is served again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use saline_data::time_span;
+use saline_protocol::transport::{Clock, Context, Instant};
+use tokio::sync::Notify;
+
+use crate::entry::{Entry, MAX_ENTRIES};
+use crate::run_memory::RunMemory;
+use crate::saved_jobs::{SavedFile, SavedJobs};
+use crate::schedule::{Due, Missed, Polled, Schedule, Status, Time};
+use crate::timing::Timing;
+
+/// How often the wall clock is looked at: it may be set at any time.
+const CLOCK_CHECK: Duration = Duration::from_secs(10);
+
+/// The longest time without a look at the schedule.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// How often the runs of jobs are noted whose interval is shorter than this.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// A run that is later than this is told.
+const LATE: Duration = Duration::from_secs(2);
+
+/// The most runs that were ordered and wait to begin.
+const MAX_ORDERED: usize = 1_000;
+
+/// The files of a schedule.
+#[derive(Debug, Clone)]
+pub struct SchedulerFiles {
+    /// Remembers when jobs ran.
+    pub runs: PathBuf,
+    /// Keeps what functions change; none for a daemon without such functions.
+    pub saved: Option<PathBuf>,
+}
+
+/// Why a schedule was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is no such job.
+    #[error("there is no job {0} in the schedule")]
+    NoSuchJob(String),
+    /// There is one already.
+    #[error("there is a job {0} in the schedule already")]
+    Exists(String),
+    /// The job is in the configuration.
+    #[error(
+        "job {0} is in the configuration files, where it can be changed or removed; schedule.disable_job keeps it from running"
+    )]
+    Configured(String),
+    /// There are too many.
+    #[error("a schedule has at most {MAX_ENTRIES} jobs")]
+    TooMany,
+    /// Too many runs were ordered.
+    #[error("{MAX_ORDERED} runs that were ordered wait to begin")]
+    TooManyOrdered,
+    /// The change cannot be saved; nothing has changed.
+    #[error("the change cannot be saved, so nothing has changed: {0}")]
+    Disk(#[from] io::Error),
+}
+
+/// The schedule of a daemon.
+#[derive(Debug)]
+pub struct Scheduler {
+    clock: Clock,
+    began: Instant,
+    // Locked before the state, always.
+    files: Mutex<Files>,
+    state: Mutex<State>,
+    changed: Notify,
+    runs: AtomicU64,
+    skips: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Files {
+    memory: RunMemory,
+    saved: Option<SavedFile>,
+}
+
+#[derive(Debug)]
+struct State {
+    schedule: Schedule,
+    /// The jobs of the configuration.
+    configured: BTreeMap<String, Arc<Entry>>,
+    /// What functions have changed, and what of it is in the file.
+    saved: SavedJobs,
+    /// Jobs that were added and are not to be saved.
+    unsaved: BTreeSet<String>,
+    /// Runs that somebody ordered.
+    ordered: Vec<Due>,
+    /// When the runs were noted last.
+    noted: Instant,
+    /// Whether something ran that is not noted.
+    is_unnoted: bool,
+    /// Whether there are jobs of which nothing is noted yet.
+    is_new: bool,
+}
+
+/// Counts as a run that is under way until it is dropped.
+#[derive(Debug)]
+pub struct RunGuard {
+    scheduler: Arc<Scheduler>,
+    name: String,
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        self.scheduler.state().schedule.ended(&self.name);
+    }
+}
+
+impl Scheduler {
+    /// Reads the files, and starts every job. Blocks on the disk. `seed` makes the delays of machines differ.
+    pub fn open(
+        files: SchedulerFiles,
+        configured: Vec<(String, Entry)>,
+        missed: Missed,
+        seed: u64,
+        clock: Clock,
+    ) -> Self {
+        let (memory, mut remembered) = RunMemory::open(files.runs);
+        let saved_file = files.saved.map(SavedFile);
+        let saved = saved_file.as_ref().map(SavedFile::read).unwrap_or_default();
+        let began = clock.now();
+        let scheduler = Self {
+            clock,
+            began,
+            files: Mutex::new(Files {
+                memory,
+                saved: saved_file,
+            }),
+            state: Mutex::new(State {
+                schedule: Schedule::new(TimeZone::system(), seed),
+                configured: to_map(configured),
+                saved,
+                unsaved: BTreeSet::new(),
+                ordered: Vec::new(),
+                noted: began,
+                is_unnoted: false,
+                is_new: true,
+            }),
+            changed: Notify::new(),
+            runs: AtomicU64::new(0),
+            skips: AtomicU64::new(0),
+        };
+        let now = scheduler.time();
+        let mut skipped = 0;
+        {
+            let mut state = scheduler.state();
+            let all_disabled = state.saved.all_disabled;
+            state.schedule.enable(!all_disabled, now);
+            for (name, entry) in state.wanted() {
+                let before = remembered.remove(&name);
+                let skip = state.schedule.start(&name, entry, before, missed, now);
+                if let Some(skip) = skip {
+                    skipped += 1;
+                    tracing::warn!(
+                        "scheduled job {name} did not run at {}: {}",
+                        skip.due,
+                        skip.reason
+                    );
+                }
+            }
+            state.disable_named(now);
+        }
+        scheduler.skips.store(skipped, Ordering::Relaxed);
+        scheduler
+    }
+
+    /// Begins runs with `begin` when they are due, for as long as the daemon runs.
+    ///
+    /// # Cancel safety
+    /// A run that is due when the future is dropped has begun or counts as served.
+    pub async fn run(self: Arc<Self>, context: Context, begin: impl Fn(Due, RunGuard)) {
+        loop {
+            let this = Arc::clone(&self);
+            let Ok(due) = context.spawn_blocking(move || this.take_due()).await else {
+                // The runtime is going down.
+                return;
+            };
+            for due in due {
+                let guard = RunGuard {
+                    scheduler: Arc::clone(&self),
+                    name: due.name.clone(),
+                };
+                begin(due, guard);
+            }
+            let wait = self.wait();
+            tokio::select! {
+                () = self.clock.pause(wait) => {}
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Notes what ran. Blocks on the disk. To be called when the daemon stops.
+    pub fn stop(&self) {
+        self.note();
+    }
+
+    /// Takes over the jobs of configuration files that were read again, and the time zone of the machine.
+    pub fn set_configured(&self, configured: Vec<(String, Entry)>) {
+        let now = self.time();
+        let mut state = self.state();
+        state.configured = to_map(configured);
+        state.schedule.set_zone(TimeZone::system());
+        state.refresh(now);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Adds a job; it is saved if `persist`.
+    ///
+    /// # Errors
+    /// When there is one of this name, or it cannot be saved.
+    pub fn add(&self, name: &str, entry: Entry, persist: bool) -> Result<(), ChangeError> {
+        self.check_add(name)?;
+        self.change(persist, |state| {
+            state.saved.jobs.insert(name.to_owned(), Arc::new(entry));
+            state.note_persistence(name, persist);
+        })
+    }
+
+    /// Checks that a job can be added.
+    ///
+    /// # Errors
+    /// When there is one of this name, or there are too many.
+    pub fn check_add(&self, name: &str) -> Result<(), ChangeError> {
+        let state = self.state();
+        if state.has(name) {
+            return Err(ChangeError::Exists(name.to_owned()));
+        }
+        match state.schedule.len() >= MAX_ENTRIES {
+            true => Err(ChangeError::TooMany),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts a job in the place of the one of this name; it is saved if `persist`.
+    ///
+    /// # Errors
+    /// When there is none of this name, it is in the configuration, or it cannot be saved.
+    pub fn modify(&self, name: &str, entry: Entry, persist: bool) -> Result<(), ChangeError> {
+        self.check_changeable(name)?;
+        self.change(persist, |state| {
+            state.saved.jobs.insert(name.to_owned(), Arc::new(entry));
+            state.note_persistence(name, persist);
+        })
+    }
+
+    /// Checks that a job can be modified or deleted.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it is in the configuration.
+    pub fn check_changeable(&self, name: &str) -> Result<(), ChangeError> {
+        let state = self.state();
+        if state.saved.jobs.contains_key(name) {
+            return Ok(());
+        }
+        match state.configured.contains_key(name) {
+            true => Err(ChangeError::Configured(name.to_owned())),
+            false => Err(ChangeError::NoSuchJob(name.to_owned())),
+        }
+    }
+
+    /// Deletes a job.
+    ///
+    /// # Errors
+    /// When there is none of this name, it is in the configuration, or the change cannot be saved.
+    pub fn delete(&self, name: &str, persist: bool) -> Result<(), ChangeError> {
+        self.check_changeable(name)?;
+        self.change(persist, |state| {
+            state.saved.jobs.remove(name);
+            state.unsaved.remove(name);
+        })
+    }
+
+    /// Has a job run by the clock, or not.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the change cannot be saved.
+    pub fn enable_job(&self, name: &str, enabled: bool, persist: bool) -> Result<(), ChangeError> {
+        if !self.state().has(name) {
+            return Err(ChangeError::NoSuchJob(name.to_owned()));
+        }
+        self.change(persist, |state| {
+            match enabled {
+                true => state.saved.disabled.remove(name),
+                false => state.saved.disabled.insert(name.to_owned()),
+            };
+            if let Some(entry) = state.saved.jobs.get_mut(name)
+                && enabled
+                && !entry.enabled
+            {
+                *entry = Arc::new(entry.enabled());
+            }
+        })
+    }
+
+    /// Has all jobs run by the clock, or none.
+    ///
+    /// # Errors
+    /// When the change cannot be saved.
+    pub fn enable(&self, enabled: bool, persist: bool) -> Result<(), ChangeError> {
+        self.change(persist, |state| state.saved.all_disabled = !enabled)
+    }
+
+    /// Has a job run now.
+    ///
+    /// # Errors
+    /// When there is no such job, or too many wait.
+    pub fn run_job(&self, name: &str) -> Result<(), ChangeError> {
+        let now = self.time();
+        let mut state = self.state();
+        if state.ordered.len() >= MAX_ORDERED {
+            return Err(ChangeError::TooManyOrdered);
+        }
+        let due = state.schedule.run_now(name, now);
+        let due = due.ok_or_else(|| ChangeError::NoSuchJob(name.to_owned()))?;
+        state.ordered.push(due);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Saves everything, also what was added so that it is not saved.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn save(&self) -> Result<(), ChangeError> {
+        self.change(true, |state| state.unsaved.clear())
+    }
+
+    /// Forgets what is not saved, and reads the file again. Blocks on the disk.
+    pub fn reload(&self) {
+        let files = self.files();
+        let Some(file) = &files.saved else { return };
+        let saved = file.read();
+        let now = self.time();
+        let mut state = self.state();
+        state.saved = saved;
+        state.unsaved.clear();
+        state.refresh(now);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Whether jobs run by the clock.
+    pub fn is_enabled(&self) -> bool {
+        self.state().schedule.is_enabled()
+    }
+
+    /// Returns the names of all jobs, in alphabetical order.
+    pub fn names(&self) -> Vec<String> {
+        self.state().schedule.names().map(str::to_owned).collect()
+    }
+
+    /// Returns where a job is; none if there is no such job.
+    pub fn status(&self, name: &str) -> Option<Status> {
+        self.state().schedule.status(name, self.time())
+    }
+
+    /// Whether a job is in the configuration, and not one that a function added.
+    pub fn is_configured(&self, name: &str) -> bool {
+        let state = self.state();
+        state.configured.contains_key(name) && !state.saved.jobs.contains_key(name)
+    }
+
+    /// Returns the number of jobs.
+    pub fn len(&self) -> usize {
+        self.state().schedule.len()
+    }
+
+    /// Whether there is no job.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many runs were begun.
+    pub fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many runs were due and did not take place.
+    pub fn skips(&self) -> u64 {
+        self.skips.load(Ordering::Relaxed)
+    }
+
+    /// Makes a change and saves it if `persist`. When it cannot be saved nothing has changed.
+    fn change(&self, persist: bool, change: impl FnOnce(&mut State)) -> Result<(), ChangeError> {
+        let files = self.files();
+        let now = self.time();
+        let mut state = self.state();
+        let before = (state.saved.clone(), state.unsaved.clone());
+        change(&mut state);
+        let to_save = state.to_save();
+        if persist && let Some(file) = &files.saved {
+            // Nothing else is locked while the disk is written; the lock of the files keeps the changes in their order.
+            drop(state);
+            let written = file.write(&to_save);
+            state = self.state();
+            if let Err(error) = written {
+                (state.saved, state.unsaved) = before;
+                return Err(error.into());
+            }
+        }
+        state.refresh(now);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Returns the runs that are due now. They are noted on the disk.
+    fn take_due(&self) -> Vec<Due> {
+        let now = self.time();
+        let mut state = self.state();
+        let Polled {
+            mut due,
+            skipped,
+            forgot,
+        } = state.schedule.poll(now);
+        due.append(&mut state.ordered);
+        state.is_unnoted |= !due.is_empty();
+        let is_short =
+            |due: &Due| matches!(due.entry.timing, Timing::Every(every) if every < SHORT);
+        let must_note = state.is_new
+            || !due.iter().all(is_short)
+            || (state.is_unnoted && self.clock.now() - state.noted >= SHORT);
+        drop(state);
+        for name in forgot {
+            tracing::warn!(
+                "the clock went back by more than a day: scheduled job {name} may run at times at which it ran already"
+            );
+        }
+        self.skips
+            .fetch_add(skipped.len() as u64, Ordering::Relaxed);
+        for skip in skipped {
+            tracing::info!(
+                "scheduled job {} did not run at {}: {}",
+                skip.name,
+                skip.due,
+                skip.reason
+            );
+        }
+        if must_note {
+            self.note();
+        }
+        self.runs.fetch_add(due.len() as u64, Ordering::Relaxed);
+        for due in due
+            .iter()
+            .filter(|due| due.late > LATE || due.stands_for_more)
+        {
+            let more = match due.stands_for_more {
+                true => ", and stands for further runs that were due meanwhile",
+                false => "",
+            };
+            tracing::warn!(
+                "scheduled job {} was due at {}: it is {} late{more}",
+                due.name,
+                due.due,
+                time_span::write(Duration::from_secs(due.late.as_secs()))
+            );
+        }
+        due
+    }
+
+    /// Writes down what ran.
+    fn note(&self) {
+        let mut files = self.files();
+        let remembered: Vec<_> = {
+            let mut state = self.state();
+            (state.is_unnoted, state.is_new) = (false, false);
+            state.noted = self.clock.now();
+            let remembered = state.schedule.remembered();
+            remembered
+                .map(|(name, job)| (name.to_owned(), job))
+                .collect()
+        };
+        files.memory.write(&remembered);
+    }
+
+    /// Returns how long nothing is due.
+    fn wait(&self) -> Duration {
+        let now = self.time();
+        let state = self.state();
+        let most = match state.schedule.goes_by_the_clock() {
+            true => CLOCK_CHECK,
+            false => LONGEST_WAIT,
+        };
+        let wait = state.schedule.wait(now).unwrap_or(most);
+        // At least the granularity of a timer.
+        wait.clamp(Duration::from_millis(1), most)
+    }
+
+    fn time(&self) -> Time {
+        Time {
+            // The clock of a machine is within the years that are supported.
+            wall: Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH),
+            elapsed: self.clock.now() - self.began,
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns every job: a job that a function added goes before one of the configuration.
+    fn wanted(&self) -> BTreeMap<String, Arc<Entry>> {
+        let mut wanted = self.configured.clone();
+        wanted.extend(
+            self.saved
+                .jobs
+                .iter()
+                .map(|(name, entry)| (name.clone(), Arc::clone(entry))),
+        );
+        wanted
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.configured.contains_key(name) || self.saved.jobs.contains_key(name)
+    }
+
+    /// Has the schedule what is wanted.
+    fn refresh(&mut self, now: Time) {
+        self.is_new = true;
+        let wanted = self.wanted();
+        let gone: Vec<String> = self
+            .schedule
+            .names()
+            .filter(|name| !wanted.contains_key(*name))
+            .map(str::to_owned)
+            .collect();
+        for name in gone {
+            self.schedule.remove(&name);
+            self.saved.disabled.remove(&name);
+        }
+        for (name, entry) in wanted {
+            let is_same = self
+                .schedule
+                .status(&name, now)
+                .is_some_and(|status| Arc::ptr_eq(&status.entry, &entry) || status.entry == entry);
+            if !is_same {
+                self.schedule.set(&name, entry, now);
+            }
+        }
+        self.disable_named(now);
+        self.schedule.enable(!self.saved.all_disabled, now);
+    }
+
+    /// Has the jobs not run by the clock that are disabled by name, and the others as they are written.
+    fn disable_named(&mut self, now: Time) {
+        for (name, entry) in self.wanted() {
+            let enabled = entry.enabled && !self.saved.disabled.contains(&name);
+            self.schedule.enable_job(&name, enabled, now);
+        }
+    }
+
+    fn note_persistence(&mut self, name: &str, persist: bool) {
+        match persist {
+            true => self.unsaved.remove(name),
+            false => self.unsaved.insert(name.to_owned()),
+        };
+    }
+
+    fn to_save(&self) -> SavedJobs {
+        let mut saved = self.saved.clone();
+        saved.jobs.retain(|name, _| !self.unsaved.contains(name));
+        saved
+    }
+}
+
+fn to_map(jobs: Vec<(String, Entry)>) -> BTreeMap<String, Arc<Entry>> {
+    jobs.into_iter()
+        .map(|(name, entry)| (name, Arc::new(entry)))
+        .collect()
+}

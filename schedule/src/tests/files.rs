@@ -1,0 +1,200 @@
+//! The files, and the scheduler that writes them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Mutex;
+
+use saline_protocol::transport::{Clock, Context};
+
+use super::*;
+use crate::run_memory::RunMemory;
+use crate::{ChangeError, Remembered, Scheduler, SchedulerFiles};
+
+fn open(folder: &Path, configured: &[(&str, &str)], missed: Missed) -> Arc<Scheduler> {
+    let files = SchedulerFiles {
+        runs: folder.join("runs"),
+        saved: Some(folder.join("saved")),
+    };
+    let jobs = configured.iter();
+    let jobs = jobs.map(|(name, text)| ((*name).to_owned(), entry(text)));
+    Arc::new(Scheduler::open(files, jobs.collect(), missed, 1, Clock))
+}
+
+/// Runs a scheduler under paused time, and returns the names of the jobs that ran.
+async fn run_for(scheduler: &Arc<Scheduler>, seconds: u64) -> Vec<String> {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let context = Context::default();
+    let (noted, clock) = (Arc::clone(&ran), context.clock);
+    let running = Arc::clone(scheduler).run(context, move |due, _guard| {
+        noted.lock().unwrap().push(due.name);
+    });
+    let _ = clock
+        .deadline(clock.after(Duration::from_secs(seconds)), running)
+        .await;
+    std::mem::take(&mut *ran.lock().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_at_the_start_and_then_by_its_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheduler = open(
+        folder.path(),
+        &[
+            ("a", "minutes: 1"),
+            ("b", "minutes: 1, run_on_start: False"),
+        ],
+        Missed::Skip,
+    );
+    let ran = run_for(&scheduler, 150).await;
+    assert_eq!(ran, ["a", "a", "b", "a", "b"]);
+    assert_eq!(scheduler.runs(), 5);
+    let mode = std::fs::metadata(folder.path().join("runs"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_added_is_there_after_a_restart_and_the_configuration_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let configured = [("conf", "minutes: 1, run_on_start: False")];
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    scheduler.add("kept", entry("minutes: 1"), true).unwrap();
+    scheduler.add("lost", entry("minutes: 1"), false).unwrap();
+    assert!(matches!(
+        scheduler.add("conf", entry("minutes: 1"), true),
+        Err(ChangeError::Exists(_))
+    ));
+    assert!(matches!(
+        scheduler.delete("conf", true),
+        Err(ChangeError::Configured(_))
+    ));
+    assert!(matches!(
+        scheduler.delete("none", true),
+        Err(ChangeError::NoSuchJob(_))
+    ));
+    scheduler.enable_job("conf", false, true).unwrap();
+    assert_eq!(scheduler.status("conf").unwrap().next, None);
+    // A job that is added waits for its first interval.
+    assert_eq!(run_for(&scheduler, 61).await, ["kept", "lost"]);
+    drop(scheduler);
+
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    assert_eq!(scheduler.names(), ["conf", "kept"]);
+    assert!(!scheduler.status("conf").unwrap().enabled);
+    scheduler.enable(false, true).unwrap();
+    assert!(run_for(&scheduler, 600).await.is_empty());
+    scheduler.run_job("conf").unwrap();
+    assert_eq!(
+        run_for(&scheduler, 1).await,
+        ["conf"],
+        "what is ordered runs all the same"
+    );
+    scheduler.enable(true, true).unwrap();
+    scheduler.enable_job("conf", true, true).unwrap();
+    scheduler.delete("kept", true).unwrap();
+    assert_eq!(run_for(&scheduler, 61).await, ["conf"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_be_saved_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    // A folder stands where the file belongs: it cannot be replaced.
+    std::fs::create_dir(folder.path().join("saved")).unwrap();
+    let error = scheduler.add("a", entry("minutes: 1"), true).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the change cannot be saved, so nothing has changed")
+    );
+    assert!(scheduler.is_empty());
+    // And jobs run though it cannot be noted.
+    std::fs::remove_dir(folder.path().join("saved")).unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    scheduler.add("a", entry("minutes: 1"), true).unwrap();
+    assert_eq!(run_for(&scheduler, 61).await, ["a"]);
+}
+
+#[test]
+fn damaged_files_are_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    for bytes in [
+        &b"{"[..],
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"{\"version\": 2, \"jobs\": {}}",
+        b"{\"version\": 1, \"jobs\": {\"a\": 1}}",
+    ] {
+        for name in ["runs", "saved"] {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let scheduler = open(folder.path(), &[("a", "minutes: 1")], Missed::RunOnce);
+        assert_eq!(scheduler.names(), ["a"]);
+        for name in ["runs.damaged", "saved.damaged"] {
+            assert_eq!(
+                std::fs::read(folder.path().join(name)).unwrap(),
+                bytes,
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_due_while_the_daemon_was_down_runs_once_or_is_skipped_and_told() {
+    let before = at("2026-11-25T10:00:00Z");
+    let now = time(at("2026-11-25T13:30:00Z"), 0);
+    for text in [
+        "cron: '0 * * * *'",
+        "once: '2026-11-25T12:00:00Z'",
+        "hours: 1, run_on_start: False",
+    ] {
+        let job = Arc::new(entry(text));
+        let remembered = |timing: &str| Remembered {
+            timing: timing.to_owned(),
+            last_run: Some(before),
+            cursor: before,
+            served: vec![(before, before)],
+        };
+        let timing = job.timing.to_string();
+        let start = |timing: &str, missed| {
+            let mut schedule = Schedule::new(TimeZone::UTC, 1);
+            let skip = schedule.start(
+                "job",
+                Arc::clone(&job),
+                Some(remembered(timing)),
+                missed,
+                now,
+            );
+            (skip.is_some(), schedule.poll(now).due.len())
+        };
+        assert_eq!(start(&timing, Missed::RunOnce), (false, 1), "{text}");
+        assert_eq!(start(&timing, Missed::Skip), (true, 0), "{text}");
+        // A job whose times were changed meanwhile has missed nothing.
+        assert_eq!(start("every 7 s", Missed::RunOnce), (false, 0), "{text}");
+    }
+}
+
+#[test]
+fn what_is_remembered_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/runs");
+    let (mut memory, none) = RunMemory::open(path.clone());
+    assert!(none.is_empty());
+    let when = at("2026-11-25T10:00:00.123456789Z");
+    let jobs = [(
+        "a \"job\"".to_owned(),
+        Remembered {
+            timing: "cron 0 * * * *".to_owned(),
+            last_run: None,
+            cursor: when,
+            served: vec![(when, when), (Timestamp::UNIX_EPOCH, when)],
+        },
+    )];
+    memory.write(&jobs);
+    let (_, read) = RunMemory::open(path);
+    assert_eq!(read.into_iter().collect::<Vec<_>>(), jobs);
+}

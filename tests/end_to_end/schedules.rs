@@ -1,0 +1,363 @@
+//! Schedules with real processes: on a minion, whose returns the master stores, and on the master.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use saline_testing::Fleet;
+use serde_json::Value;
+
+saline_testing::over_each_transport!(
+    a_schedule_of_every_second_returns_to_the_masters_store,
+    returns_of_a_time_without_a_master_arrive_once,
+);
+
+const EVERY_SECOND: &str = "\
+schedule:
+  tick:
+    function: test.echo
+    args: [tock]
+    kwargs: {}
+    seconds: 1
+    metadata: {from: schedule}
+";
+
+/// Returns the jobs of the master's store whose functions ran on the minions by themselves.
+fn calls(fleet: &Fleet, fun: &str) -> Vec<(String, Value)> {
+    let listed = fleet.run(
+        "saline-run",
+        &["jobs.list_jobs", "include_calls=True", "--out", "json"],
+    );
+    let jobs: Value = serde_json::from_str(&listed.expect(0).stdout).unwrap();
+    let jobs = jobs.as_object().unwrap().clone().into_iter();
+    jobs.filter(|(_, job)| job["Function"] == fun).collect()
+}
+
+fn json(fleet: &Fleet, arguments: &[&str]) -> Value {
+    let said = fleet.saline(&[arguments, &["--out", "json", "--static"]].concat());
+    serde_json::from_str(&said.expect(0).stdout).unwrap()
+}
+
+fn fleet_with(transport: &'static str, options: &str) -> Fleet {
+    let mut fleet = Fleet::new(transport, "auto_accept: True\n");
+    fleet.start_master();
+    fleet.start_minion_with("m1", options);
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet
+}
+
+fn a_schedule_of_every_second_returns_to_the_masters_store(transport: &'static str) {
+    let fleet = fleet_with(transport, EVERY_SECOND);
+    fleet
+        .master()
+        .log
+        .wait_for("test.echo was called on minion m1", 1);
+    fleet.minions["m1"]
+        .log
+        .wait_for("scheduled job tick has ended", 3);
+    let stored = calls(&fleet, "test.echo");
+    let (jid, job) = &stored[0];
+    assert_eq!(job["Operator"], "saline-call on m1");
+    assert_eq!(job["User"], "schedule tick");
+    assert_eq!(job["Arguments"], serde_json::json!(["tock"]));
+    let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+    let returns: Value = serde_json::from_str(&looked_up.expect(0).stdout).unwrap();
+    assert_eq!(returns, serde_json::json!({"m1": "tock"}));
+    // Which is what the documentation shows of the functions.
+    let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
+    assert_eq!(listed["m1"]["tick"]["seconds"], 1);
+    assert_eq!(listed["m1"]["tick"]["enabled"], true);
+    let refused = fleet
+        .saline(&["m1", "schedule.delete", "tick"])
+        .expect(1)
+        .stdout;
+    assert!(
+        refused.contains("is in the configuration files"),
+        "{refused}"
+    );
+    fleet
+        .saline(&["m1", "schedule.disable_job", "tick"])
+        .expect(0);
+    let status = json(&fleet, &["m1", "schedule.job_status", "tick"]);
+    assert_eq!(status["m1"]["_next_fire_time"], Value::Null, "{status}");
+}
+
+fn returns_of_a_time_without_a_master_arrive_once(transport: &'static str) {
+    let mut fleet = fleet_with(transport, "");
+    fleet.kill_master();
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    // Each runs once, at the start.
+    let jobs = "schedule:\n  a: &job {function: test.echo, args: [kept], hours: 1}\n  b: *job\n  c: *job\n";
+    fleet.start_minion_with("m1", jobs);
+    fleet.minions["m1"].log.wait_for("has ended", 3);
+    // Over a kill of the minion too: what it returned is in the spool.
+    fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.start_master();
+    for _ in 0..2 {
+        fleet.start_minion_with("m1", "schedule: {}\n");
+        let log = &fleet.minions["m1"].log;
+        log.wait_for("subscribed", 1);
+        if calls(&fleet, "test.echo").len() < 3 {
+            log.wait_for(": acknowledged", 3);
+        }
+        let stored = calls(&fleet, "test.echo");
+        assert_eq!(stored.len(), 3, "each once: {stored:?}");
+        fleet.minions.get_mut("m1").unwrap().terminate();
+    }
+}
+
+#[test]
+fn a_job_runs_no_more_often_at_once_than_it_may_and_can_be_killed() {
+    let fleet = fleet_with(
+        "tcp",
+        "schedule: {long: {function: cmd.run, args: ['sleep 600'], seconds: 1, maxrunning: 2}}\n",
+    );
+    let log = &fleet.minions["m1"].log;
+    log.wait_for("scheduled job long did not run at", 2);
+    let running = json(&fleet, &["m1", "saltutil.running"]);
+    let scheduled: Vec<&Value> = running["m1"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|job| job["user"] == "schedule long")
+        .collect();
+    assert_eq!(scheduled.len(), 2, "{running}");
+    fleet
+        .saline(&["m1", "schedule.disable_job", "long"])
+        .expect(0);
+    for job in scheduled {
+        let jid = job["jid"].as_str().unwrap();
+        fleet.saline(&["m1", "saltutil.kill_job", jid]).expect(0);
+    }
+    log.wait_for("scheduled job long failed, retcode", 2);
+    let running = json(&fleet, &["m1", "saltutil.running"]);
+    assert_eq!(running["m1"].as_array().unwrap().len(), 1, "{running}");
+}
+
+#[test]
+fn what_was_due_while_the_minion_was_down_runs_once_where_it_is_asked_for() {
+    let options = |missed: &str| {
+        format!(
+            "schedule_missed: {missed}\nschedule:\n  minutely:\n    function: test.echo\n    args: [late]\n    cron: '* * * * *'\n"
+        )
+    };
+    let mut fleet = fleet_with("tcp", &options("skip"));
+    let remembered = fleet.path("m1/var/lib/saline/minion/schedule_runs.json");
+    // As if the minion had been down for an hour.
+    let stop = |fleet: &mut Fleet| {
+        fleet.minions.get_mut("m1").unwrap().terminate();
+        let text = std::fs::read_to_string(&remembered).unwrap();
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        file["jobs"]["minutely"]["cursor"] = Value::from("2020-01-01T00:00:30Z");
+        file["jobs"]["minutely"]["served"] = serde_json::json!([]);
+        std::fs::write(&remembered, file.to_string()).unwrap();
+    };
+    stop(&mut fleet);
+    fleet.start_minion_with("m1", &options("skip"));
+    fleet.minions["m1"].log.wait_for(
+        "scheduled job minutely did not run at 2020-01-01T00:01:00Z",
+        1,
+    );
+    stop(&mut fleet);
+    fleet.start_minion_with("m1", &options("run_once"));
+    let log = &fleet.minions["m1"].log;
+    log.wait_for("scheduled job minutely was due at 2020-01-01T00:01:00Z", 1);
+    log.wait_for("scheduled job minutely has ended", 1);
+    // A file that is damaged stops nothing.
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    std::fs::write(&remembered, "{").unwrap();
+    fleet.start_minion_with("m1", &options("run_once"));
+    fleet.minions["m1"]
+        .log
+        .wait_for("schedule_runs.json is damaged, and was renamed to", 1);
+}
+
+#[test]
+fn the_master_runs_runners_by_the_clock_and_audits_them() {
+    let options = "auto_accept: True\nschedule:\n  who:\n    function: manage.up\n    seconds: 1\n  wrong:\n    function: manage.nobody\n    seconds: 60\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    let log = &fleet.master().log;
+    log.wait_for("schedule who runs manage.up", 2);
+    log.wait_for(
+        "schedule: wrong did not run manage.nobody: 'manage.nobody' is not available",
+        1,
+    );
+    let audited = fleet
+        .run("saline-run", &["audit.tail", "--out", "json"])
+        .expect(0)
+        .stdout;
+    assert!(audited.contains("schedule who"), "{audited}");
+}
+
+#[test]
+fn jobs_are_added_changed_and_kept() {
+    let mut fleet = fleet_with("tcp", "");
+    let saline = |fleet: &Fleet, arguments: &[&str]| fleet.saline(arguments).expect(0).stdout;
+    let would = saline(
+        &fleet,
+        &[
+            "m1",
+            "schedule.add",
+            "disk",
+            "function=disk.usage",
+            "hours=1",
+            "test=True",
+        ],
+    );
+    assert!(
+        would.contains("Job: disk would be added to schedule."),
+        "{would}"
+    );
+    saline(
+        &fleet,
+        &[
+            "m1",
+            "schedule.add",
+            "disk",
+            "function=test.echo",
+            "job_args=[x]",
+            "hours=1",
+            "splay=300",
+        ],
+    );
+    let again = fleet
+        .saline(&[
+            "m1",
+            "schedule.add",
+            "disk",
+            "function=test.ping",
+            "hours=1",
+        ])
+        .expect(1);
+    assert!(
+        again
+            .stdout
+            .contains("there is a job disk in the schedule already"),
+        "{}",
+        again.stdout
+    );
+    let wrong = fleet
+        .saline(&["m1", "schedule.add", "b", "function=test.ping", "secnds=1"])
+        .expect(1);
+    assert!(
+        wrong.stdout.contains("did you mean \"seconds\"?"),
+        "{}",
+        wrong.stdout
+    );
+    saline(
+        &fleet,
+        &[
+            "m1",
+            "schedule.modify",
+            "disk",
+            "cron=0 3 * * *",
+            "splay=None",
+        ],
+    );
+    let yaml = saline(&fleet, &["m1", "schedule.list"]);
+    assert!(
+        yaml.contains("cron: '0 3 * * *'") && !yaml.contains("hours"),
+        "{yaml}"
+    );
+    saline(&fleet, &["m1", "schedule.run_job", "disk"]);
+    fleet.minions["m1"]
+        .log
+        .wait_for("scheduled job disk has ended", 1);
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    fleet.start_minion_with("m1", "");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let next = json(&fleet, &["m1", "schedule.show_next_fire_time", "disk"]);
+    assert_eq!(next["m1"]["result"], true);
+    assert!(next["m1"]["next_fire_time"].is_string(), "{next}");
+    saline(&fleet, &["m1", "schedule.purge"]);
+    let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
+    assert_eq!(listed["m1"], serde_json::json!({"schedule": {}}));
+}
+
+/// Returns the socket of the bus of a minion.
+fn bus_of(fleet: &Fleet, id: &str) -> PathBuf {
+    let folder = fleet.path(&format!("{id}/run/saline/minion"));
+    let mut files = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .map(|file| file.path());
+    let is_bus = |path: &PathBuf| path.to_string_lossy().ends_with("_pull.ipc");
+    files.find(is_bus).unwrap()
+}
+
+#[test]
+fn programs_fire_and_hear_events_on_the_minions_own_bus() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|said| said.status.success()) {
+        println!("skipped: there is no python3 on this machine");
+        return;
+    }
+    let example = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/event-listener/");
+        let mut command = Command::new("python3");
+        command.arg(format!("{folder}{name}")).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\nipc_transport: tcp\n");
+    fleet.start_master();
+    fleet.start_minion_with("m1", "ipc_transport: tcp\n");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let socket = bus_of(&fleet, "m1");
+    let listen = |socket: &std::path::Path, count: &str, tag: &str| {
+        let mut listener = example("listen.py");
+        listener
+            .arg("--socket")
+            .arg(socket)
+            .args(["--origin", "--count", count, tag]);
+        let mut listener = listener.spawn().unwrap();
+        let mut line = String::new();
+        let mut said = std::io::BufReader::new(listener.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert_eq!(line, "listening\n");
+        listener
+    };
+    let on_minion = listen(&socket, "3", "");
+    let master = fleet.path("master/run/saline/master/master_event_pull.ipc");
+    let on_master = listen(&master, "1", "salt/minion/m1/backup");
+    fleet
+        .saline(&["m1", "event.fire", "{files: 1}", "my/tag"])
+        .expect(0);
+    fleet.saline(&["m1", "saltutil.refresh_modules"]).expect(0);
+    let fired = example("fire.py")
+        .arg(&socket)
+        .args([
+            "fire_master",
+            r#"{"tag": "backup/done", "data": {"files": 1204}}"#,
+        ])
+        .output()
+        .unwrap();
+    assert!(fired.status.success(), "{fired:?}");
+    let heard = String::from_utf8(on_minion.wait_with_output().unwrap().stdout).unwrap();
+    let tags: Vec<&str> = heard
+        .lines()
+        .map(|line| line.split('\t').next().unwrap())
+        .collect();
+    assert_eq!(tags, ["my/tag", "module_refresh", "fire_master"], "{heard}");
+    assert!(
+        heard.contains(r#"my/tag	{"kind": "minion", "id": "m1"}	{"files": 1, "_stamp""#),
+        "{heard}"
+    );
+    let heard = String::from_utf8(on_master.wait_with_output().unwrap().stdout).unwrap();
+    assert!(heard.starts_with("salt/minion/m1/backup/done\t"), "{heard}");
+    assert!(heard.contains(r#""files": 1204"#), "{heard}");
+    // What is no event is refused with a reason, and costs nobody else anything.
+    let refused = example("fire.py")
+        .arg(&socket)
+        .arg("no tag at all")
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(why.contains("bad event tag"), "{why}");
+    let mut raw = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    std::io::Write::write_all(&mut raw, &[0xff; 4096]).unwrap();
+    fleet
+        .saline(&["m1", "event.fire", "{}", "my/tag"])
+        .expect(0);
+}
