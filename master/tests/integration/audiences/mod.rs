@@ -9,10 +9,10 @@ pub mod verbs;
 use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid,
-    KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict,
-    Role, Secrets, SessionId, encode,
+    Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, FileRefusal, FileReply,
+    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId,
+    ReturnVerdict, Role, Secrets, SessionId, encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
 use saline_targeting::{Target, TargetKind};
@@ -192,6 +192,10 @@ async fn another_minion_acts_for_itself_alone() {
                 // Under a job of its own, which is the other minion's.
                 let verdicts = MinionReply::Verdicts(vec![ReturnVerdict::Stored]);
                 assert_eq!(reply, verdicts);
+            }
+            (MinionRequest::Files(_), reply) => {
+                let refused = FileReply::Refused(FileRefusal::NotTaken);
+                assert_eq!(reply, MinionReply::Files(refused));
             }
             (
                 MinionRequest::Poll

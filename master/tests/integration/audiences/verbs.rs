@@ -3,10 +3,10 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, CallerReturn, ExpiryAck, GrainsReport, Heartbeat, Jid, JobAccount,
-    KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest,
-    Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
-    RunnerRequest, ScheduledReturn, StartId, encode,
+    Arguments, BatchRequest, CallerReturn, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid,
+    JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest,
+    OperatorRequest, Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
+    RunnerCall, RunnerRequest, ScheduledReturn, StartId, encode,
 };
 use saline_targeting::Target;
 
@@ -89,7 +89,11 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             schedule: "forged".into(),
             metadata: None,
         }),
-        MinionRequest::Scheduled(_) => MinionRequest::Goodbye,
+        MinionRequest::Scheduled(_) => MinionRequest::Files(FileRequest::Push {
+            path: "forged".into(),
+            part: Outgoing::new(b"forged".to_vec()).part(0, usize::MAX),
+        }),
+        MinionRequest::Files(_) => MinionRequest::Goodbye,
         MinionRequest::Goodbye => return None,
     })
 }
