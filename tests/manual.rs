@@ -120,25 +120,78 @@ fn offered(shell: &Path, program: &str, line: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-#[test]
-fn bash_asks_the_programs() {
-    let shell = Path::new("/bin/bash");
-    if !shell.exists() {
-        return println!("skipped: this machine has no bash");
-    }
+/// A configuration with minions and a nodegroup.
+fn configured() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let config = format!("root_dir: {}\n", folder.path().display());
+    let config = format!(
+        "root_dir: {}\nnodegroups: {{frontend: 'web*'}}\n",
+        folder.path().display()
+    );
     fs::write(folder.path().join("master"), config).unwrap();
     let keys = folder.path().join("etc/saline/pki/master/minions");
     fs::create_dir_all(&keys).unwrap();
     for id in ["web1", "web2", "db1"] {
         fs::write(keys.join(id), "").unwrap();
     }
+    folder
+}
+
+/// Types a line and two tabs in an interactive zsh, whose completion system has loaded our file, and waits until what it shows
+/// matches a pattern.
+fn zsh_shows(line: &str, pattern: &str) {
+    let script = r#"
+        zmodload zsh/zpty
+        zpty z "PS1='READY> ' zsh -f -i"
+        zpty -w z "PATH=$1:\$PATH fpath=($2 \$fpath); autoload -Uz compinit; compinit -D -u; LISTMAX=1000; echo LOADED"
+        zpty -r z shown $'*LOADED\r\n*READY> '
+        zpty -w -n z "$3"$'\t\t'
+        zpty -r z shown "$4"
+        zpty -d z
+    "#;
+    let programs = Path::new(env!("CARGO_BIN_EXE_saline")).parent().unwrap();
+    // A pattern that never comes would be waited for without end.
+    let mut zsh = Process::new("timeout");
+    zsh.args(["60", "zsh", "-f", "-c", script, "zsh"])
+        .args([programs, &packaging("completions")])
+        .args([line, pattern]);
+    let output = zsh.output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+}
+
+#[test]
+fn zsh_asks_the_programs() {
+    if !Path::new("/usr/bin/zsh").exists() {
+        return println!("skipped: this machine has no zsh");
+    }
+    let folder = configured();
+    let folder = folder.path().display();
+    for (line, pattern) in [
+        (format!("saline -c {folder} w"), "*web1*web2*"),
+        (format!("saline -c {folder} -N fr"), "*-N fr*ontend*"),
+        ("saline '*' test.pi".to_owned(), "*test.pi*ng*"),
+        ("saline --out js".to_owned(), "*--out js*on*"),
+        ("saline-run manage.dow".to_owned(), "*manage.dow*n*"),
+        ("saline-key --make-t".to_owned(), "*--make-t*oken*"),
+        ("saline-call --loc".to_owned(), "*--loc*al*"),
+        ("saline-master --hea".to_owned(), "*--hea*lth*"),
+    ] {
+        zsh_shows(&line, pattern);
+    }
+}
+
+#[test]
+fn bash_asks_the_programs() {
+    let shell = Path::new("/bin/bash");
+    if !shell.exists() {
+        return println!("skipped: this machine has no bash");
+    }
+    let folder = configured();
     let folder = folder.path().to_str().unwrap();
     let saline = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline"), line);
     assert_eq!(saline(&["-c", folder, "w"]), "web1 web2");
     assert_eq!(saline(&["*", "test.pi"]), "test.ping");
     assert_eq!(saline(&["--out", "=", "j"]), "json");
+    assert_eq!(saline(&["-c", folder, "-N", "fr"]), "frontend");
     let run = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-run"), line);
     assert_eq!(run(&["manage.dow"]), "manage.down");
     let call = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-call"), line);

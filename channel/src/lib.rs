@@ -24,6 +24,7 @@ mod secret_tests;
 mod session;
 mod stored_secrets;
 mod successors;
+mod token;
 
 pub use error::{ChannelError, KeyError};
 pub use identity::{Identity, PublicIdentity};
@@ -31,6 +32,10 @@ pub use master_identity::MasterIdentity;
 pub use master_keys::{MasterKeys, MasterTrust};
 pub use noise_key::NoiseKey;
 pub use publication::{PublicationOpener, PublicationRoot};
-pub use session::{Credentials, Established, MAX_BUSY_DELAY, MIN_BUSY_DELAY, Session, establish};
+pub use session::{
+    Credentials, Established, MAX_BUSY_DELAY, MIN_BUSY_DELAY, Session, establish,
+    establish_with_token,
+};
 pub use stored_secrets::SecretsKey;
 pub use successors::{MAX_SUCCESSORS, Successors};
+pub use token::{NotToken, PresentedToken, Token};

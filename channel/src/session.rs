@@ -16,6 +16,7 @@ use super::noise_key::now;
 use super::record::InitiatorRecords;
 use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
+    Token,
 };
 use saline_messages::{
     Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
@@ -86,6 +87,25 @@ pub async fn establish(
     trust: &MasterTrust,
     deadline: Instant,
 ) -> Result<Established, ChannelError> {
+    establish_with_token(client, credentials, trust, None, deadline).await
+}
+
+/// As [`establish`]. A first contact with the master that made the token, or with one that took its place, brings the token;
+/// no other master gets it, whatever `trust` says. A master that knows the peer already needs none, and gets none in one round
+/// trip.
+///
+/// # Errors
+/// As [`establish`].
+///
+/// # Cancel safety
+/// As [`establish`]; the master may have accepted the peer by the token.
+pub async fn establish_with_token(
+    client: &dyn Client,
+    credentials: &Credentials,
+    trust: &MasterTrust,
+    token: Option<&Token>,
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
     if let MasterTrust::Pinned(
         known @ MasterKeys {
             noise: Some(noise), ..
@@ -101,13 +121,14 @@ pub async fn establish(
             other => return other,
         }
     }
-    first_contact(client, credentials, trust, deadline).await
+    first_contact(client, credentials, trust, token, deadline).await
 }
 
 async fn first_contact(
     client: &dyn Client,
     credentials: &Credentials,
     trust: &MasterTrust,
+    token: Option<&Token>,
     deadline: Instant,
 ) -> Result<Established, ChannelError> {
     let keys = credentials.keys(client.peer_certificate());
@@ -115,7 +136,7 @@ async fn first_contact(
     let first = Header::bare(Kind::First, Class::First);
     let reply = client.request(first.with_body(&body), deadline).await?;
     let (mut header, body) = expect(&reply, Kind::FirstReply)?;
-    let (met, finish, keys) = contact.finish(body)?;
+    let (met, finish, keys) = contact.finish_with_token(body, token)?;
     let master = believe(trust, &met)?;
 
     header.kind = Kind::FirstFinish;

@@ -67,6 +67,9 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::NoResponse => format!(
             "{line}\nThe minion began the job and was not heard of since. It will return when it is back. {hint}"
         ),
+        Absence::PlannedEnd => format!(
+            "{line}\nThe machine of the minion reboots or shuts down, as was planned. The minion goes on with the job, or returns what became of it, when it is back. {hint}"
+        ),
         Absence::Disputed => format!(
             "{line}\nThe minion began the job, and the machine that is connected as this minion now does not know the job: its disk was emptied or replaced, or it is another machine with the same key. What the job started may go on where it began, and returns when that machine connects; look there before you run it again. {hint}"
         ),
@@ -128,6 +131,7 @@ mod tests {
             Absence::Offered,
             Absence::NotConnected,
             Absence::NoResponse,
+            Absence::PlannedEnd,
             Absence::Disputed,
             Absence::Running,
             Absence::Queued,
@@ -157,6 +161,11 @@ mod tests {
         ===
         Minion did not return. [No response]
         The minion began the job and was not heard of since. It will return when it is back. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Rebooting (planned)]
+        The machine of the minion reboots or shuts down, as was planned. The minion goes on with the job, or returns what became of it, when it is back. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===

@@ -199,7 +199,7 @@ impl Line {
     /// Returns the values of an option.
     fn values(&self, arg: &Arg, registry: &Registry) -> Vec<String> {
         const LEVELS: [&str; 7] = ["quiet", "error", "warning", "info", "debug", "trace", "all"];
-        const OF_KEYS: [&str; 5] = ["accept", "reject", "delete", "print", "finger"];
+        const OF_KEYS: [&str; 6] = ["accept", "reject", "delete", "print", "finger", "token_for"];
         let id = arg.get_id().as_str();
         if OF_KEYS.contains(&id) {
             let pki_dir = self.pki_dir(registry);

@@ -316,6 +316,7 @@ impl Report {
                 screen.note(match absence {
                     Absence::Offered
                     | Absence::NoResponse
+                    | Absence::PlannedEnd
                     | Absence::Disputed
                     | Absence::Running
                     | Absence::Queued

@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_messages::{
     Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, OrderWarning,
-    Published, RequestId, ReturnsPage, StatesPage, TargetMatches,
+    Published, RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
@@ -187,6 +187,20 @@ impl Client {
         match self.ask(&OperatorRequest::RotateGroupKey).await? {
             OperatorReply::Rotated(warnings) => Ok(warnings),
             _ => Err(ClientError::WrongAnswer("RotateGroupKey")),
+        }
+    }
+
+    /// Makes, lists or revokes tokens that let minions in.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request may be carried out all the same. Repeated, it changes nothing more.
+    pub async fn tokens(&self, request: TokenRequest) -> Result<TokenReply, ClientError> {
+        match self.ask(&OperatorRequest::Tokens(request)).await? {
+            OperatorReply::Tokens(reply) => Ok(reply),
+            _ => Err(ClientError::WrongAnswer("Tokens")),
         }
     }
 

@@ -203,6 +203,7 @@ impl JobFollower {
         }
         let sought = self.minions.lacking_returns();
         let (mut silent, mut disputed, mut busy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut planned = Vec::new();
         let mut after = None;
         let now = self.master.clock().now();
         loop {
@@ -218,6 +219,7 @@ impl JobFollower {
             self.minions.set_acked_until(&page.unconfirmed_since);
             self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
+            planned.extend(page.planned);
             disputed.extend(page.disputed);
             busy.extend(page.busy);
             after = page.states.last().map(|(minion, _)| minion.clone());
@@ -226,6 +228,7 @@ impl JobFollower {
             }
         }
         self.minions.set_gone(&silent, &disputed, now);
+        self.minions.set_planned(&planned);
         self.minions.set_busy(&busy);
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;

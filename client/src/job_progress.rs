@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use saline_messages::{MasterTime, MinionId, MinionJobState};
+use saline_messages::{MasterTime, MinionId, MinionJobState, PlannedEnd};
 use saline_protocol::transport::Instant;
 
 use crate::Absent;
@@ -96,6 +96,14 @@ impl JobProgress {
             progress.gone_since = is_gone.then_some(since);
         }
         self.count();
+    }
+
+    /// Notes which of the minions that are gone are so because of a plan for their machines: all others are not.
+    pub(crate) fn set_planned(&mut self, planned: &[(MinionId, PlannedEnd)]) {
+        let planned: BTreeSet<&MinionId> = planned.iter().map(|(id, _)| id).collect();
+        for (minion, progress) in &mut self.minions {
+            progress.is_planned = planned.contains(minion);
+        }
     }
 
     /// Notes which of the minions that were offered the job run as many others as they may: all others do not.

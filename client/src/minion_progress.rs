@@ -12,6 +12,8 @@ pub(crate) struct MinionProgress {
     /// Since when the minion is known to be gone: its connection has ended, or it has been silent for two
     /// heartbeats.
     pub(crate) gone_since: Option<Instant>,
+    /// Whether the minion is gone because its machine reboots or shuts down, as was planned.
+    pub(crate) is_planned: bool,
     /// Whether the minion is present and does not know the job that it runs.
     pub(crate) is_disputed: bool,
     /// The last expiry that the minion acknowledged, while that is what its state waits for.
@@ -35,6 +37,7 @@ impl MinionProgress {
         Self {
             state,
             gone_since: None,
+            is_planned: false,
             is_disputed: false,
             acked_until: None,
             returned: false,
@@ -114,6 +117,7 @@ impl MinionProgress {
     fn contact(&self) -> Contact {
         match (self.is_disputed, self.gone_since) {
             (true, _) => Contact::Disputed,
+            (false, Some(_)) if self.is_planned => Contact::PlannedEnd,
             (false, Some(_)) => Contact::Silent,
             (false, None) => Contact::Present,
         }

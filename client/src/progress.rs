@@ -95,6 +95,8 @@ pub enum Contact {
     Present,
     /// The minion is gone.
     Silent,
+    /// The minion is gone because its machine reboots or shuts down, as was planned.
+    PlannedEnd,
     /// The minion is present, and does not know the job that it runs: another start of it began the job.
     Disputed,
 }
@@ -110,6 +112,8 @@ pub enum Absence {
     Offered,
     /// The minion began the job and is gone. Its return is stored when it reconnects.
     NoResponse,
+    /// The minion has the job, and its machine reboots or shuts down, as was planned. It returns when it is back.
+    PlannedEnd,
     /// The minion began the job, and the start of it that is present does not know the job. The one that began may run
     /// it.
     Disputed,
@@ -148,6 +152,7 @@ impl Absence {
     /// Returns the reason why a minion in `state` has not returned; none when it has.
     pub fn of(state: MinionJobState, contact: Contact) -> Option<Self> {
         Some(match state {
+            MinionJobState::Offered if contact == Contact::PlannedEnd => Self::PlannedEnd,
             MinionJobState::Offered => Self::Offered,
             MinionJobState::NotConnected => Self::NotConnected,
             MinionJobState::Queued => Self::Queued,
@@ -155,6 +160,7 @@ impl Absence {
             MinionJobState::Running => match contact {
                 Contact::Present => Self::Running,
                 Contact::Silent => Self::NoResponse,
+                Contact::PlannedEnd => Self::PlannedEnd,
                 Contact::Disputed => Self::Disputed,
             },
             MinionJobState::Returned => return None,
@@ -175,6 +181,7 @@ impl Absence {
             Self::NotConnected => "not connected",
             Self::Offered => "offered",
             Self::NoResponse => "no response",
+            Self::PlannedEnd => "rebooting (planned)",
             Self::Disputed => "disputed",
             Self::Queued => "queued",
             Self::Waiting => "waiting",

@@ -216,6 +216,11 @@ impl MasterConfig {
         self.paths.state_dir.join("events")
     }
 
+    /// `state_dir/tokens.sqlite`: the tokens that let minions in, without their secrets.
+    pub fn token_file(&self) -> PathBuf {
+        self.paths.state_dir.join("tokens.sqlite")
+    }
+
     /// `cachedir/grains.sqlite`: the last known grains of the minions.
     pub fn grains_file(&self) -> PathBuf {
         self.paths.cache_dir.join("grains.sqlite")

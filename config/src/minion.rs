@@ -31,6 +31,9 @@ pub struct MinionConfig {
     pub transport: Vec<String>,
     /// `master_finger`: the fingerprint that the master's identity must have.
     pub master_finger: Option<String>,
+    /// `enrolment_token_file`: the file with the token by which the master lets the minion in. `enrolment_token` beside the
+    /// configuration
+    pub enrolment_token_file: PathBuf,
     /// `acceptance_wait_time`: how often a minion whose key is not accepted asks again. 10 s
     pub acceptance_wait: Duration,
     /// `acceptance_wait_time_max`: up to which the wait doubles; zero leaves it the same. 0 s
@@ -84,6 +87,7 @@ impl Default for MinionConfig {
             id: None,
             transport: Vec::new(),
             master_finger: None,
+            enrolment_token_file: PathBuf::new(),
             acceptance_wait: Duration::from_secs(10),
             acceptance_wait_max: Duration::ZERO,
             reconnect_first: Duration::from_millis(200),

@@ -61,7 +61,7 @@ pub(crate) fn instead_of(name: &str) -> &'static str {
     match name {
         "user" => "start the daemon as that user",
         "autosign_grains_dir" => {
-            "accept by other means: a grain is what a minion says of itself, so whoever knows its value would be accepted; `autosign_file` accepts by ids"
+            "accept by other means: a grain is what a minion says of itself, so whoever knows its value would be accepted; `saline-key --make-token` makes tokens that do what it is for, and `autosign_file` accepts by ids"
         }
         "always_verify_signature"
         | "master_sign_pubkey"

@@ -24,7 +24,7 @@ use crate::grains::GrainsTable;
 use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
-use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
+use crate::keys::{KeyAccess, KeyStore, OperatorStore, TokenStore, root_key};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
@@ -39,7 +39,7 @@ use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::verbs::{
     CallStore, CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
-    RunnerVerb, TargetQueries,
+    RunnerVerb, TargetQueries, TokenVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -51,6 +51,7 @@ pub(crate) struct Stores {
     jobs: JobStore,
     grains: GrainsTable,
     durable: DurableEvents,
+    tokens: TokenStore,
     clock: MasterClock,
 }
 
@@ -77,7 +78,9 @@ impl Stores {
         };
         let durable = DurableEvents::open(events, clock.clone())?;
         let grains = GrainsTable::open(&config.grains_file(), context);
+        let tokens = TokenStore::open(&config.token_file())?;
         Ok(Self {
+            tokens,
             keys,
             operators,
             jobs,
@@ -112,6 +115,7 @@ pub(crate) struct MasterParts {
     clock: MasterClock,
     signer: JobSigner,
     keys: KeyAccess,
+    tokens: Arc<TokenStore>,
     disk: DiskReader,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
@@ -186,6 +190,7 @@ impl MasterParts {
             jobs,
             grains: Arc::new(stores.grains),
             clock: stores.clock,
+            tokens: Arc::new(stores.tokens),
             keys,
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
@@ -257,6 +262,7 @@ impl MasterParts {
             versions: self.versions,
             clock: self.clock.clone(),
             keys: self.keys.clone(),
+            tokens: Arc::clone(&self.tokens),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             revocation: self.revocation(),
@@ -337,6 +343,13 @@ impl MasterParts {
                 denied: self.denied.clone(),
             },
             publisher: self.publisher.clone(),
+            tokens: TokenVerbs {
+                master: self.signer.identity.public(),
+                decisions: self.decisions.clone(),
+                tokens: Arc::clone(&self.tokens),
+                context: self.context.clone(),
+                clock: self.clock.clone(),
+            },
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 decisions: self.decisions.clone(),

@@ -36,8 +36,10 @@ pub enum Decided {
     Accept(&'static str),
     /// This option rejects it.
     Reject(&'static str),
-    /// An operator decides.
+    /// An operator decides, or a token that the minion brings.
     Nothing,
+    /// An operator decides, and nothing else: `autoreject_file` cannot be read.
+    OperatorAlone,
 }
 
 impl KeyPolicy {
@@ -46,7 +48,7 @@ impl KeyPolicy {
     pub fn decide(&self, id: &MinionId) -> Decided {
         match self.autoreject.as_ref().map(|file| file.names(id)) {
             Some(Ok(true)) => return Decided::Reject("autoreject_file"),
-            Some(Err(_)) => return Decided::Nothing,
+            Some(Err(_)) => return Decided::OperatorAlone,
             Some(Ok(false)) | None => {}
         }
         if self.auto_accept {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
-use super::{Extension, MasterTime, PeerVersion, ProtocolVersions};
+use super::{Extension, MasterTime, PeerVersion, ProtocolVersions, TokenRefusal};
 
 /// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,8 +58,8 @@ pub struct Introduction {
 pub enum Admission<W = Welcome> {
     /// The key is accepted.
     Accepted(W),
-    /// The key waits to be accepted by an operator; the peer polls.
-    Pending,
+    /// The key waits to be accepted by an operator, for this reason though a token came with it; the peer polls.
+    Pending(Option<TokenRefusal>),
     /// The key is rejected.
     Rejected,
     /// Another key is known under this id, and the presented one was put aside; or `publisher_acl_blacklist` names this
@@ -89,7 +89,7 @@ impl<W> Admission<W> {
     pub fn map<V>(self, welcome: impl FnOnce(W) -> V) -> Admission<V> {
         match self {
             Self::Accepted(inner) => Admission::Accepted(welcome(inner)),
-            Self::Pending => Admission::Pending,
+            Self::Pending(token) => Admission::Pending(token),
             Self::Rejected => Admission::Rejected,
             Self::Denied => Admission::Denied,
             Self::Full => Admission::Full,
@@ -105,7 +105,7 @@ impl<W> fmt::Debug for Admission<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Accepted(_) => "Accepted",
-            Self::Pending => "Pending",
+            Self::Pending(_) => "Pending",
             Self::Rejected => "Rejected",
             Self::Denied => "Denied",
             Self::Full => "Full",

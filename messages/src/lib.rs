@@ -27,6 +27,7 @@ mod reconciliation;
 mod refused_verb;
 mod runner;
 mod secrets;
+mod tokens;
 mod transfer;
 
 mod version;
@@ -57,7 +58,7 @@ pub use job::{
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use minion::{
     GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
-    MinionEvents, MinionReply, MinionRequest, PendingRequest,
+    MinionEvents, MinionReply, MinionRequest, PendingRequest, PlannedEnd,
 };
 pub use minion_job_state::MinionJobState;
 pub use operator::{
@@ -71,6 +72,10 @@ pub use reconciliation::{
 pub use refused_verb::RefusedVerb;
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub use secrets::{ArgumentPlace, MAX_SECRET, SecretError, Secrets, is_secret};
+pub use tokens::{
+    MAX_TOKEN_TIME, MAX_TOKEN_USES, NewToken, NotTokenName, TokenEntry, TokenName, TokenRefusal,
+    TokenReply, TokenRequest,
+};
 pub use transfer::{
     ForeignPart, Incoming, MAX_PART, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest,
     TransferId,
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn trailing_bytes_are_refused() {
-        let mut bytes = encode(&MinionRequest::Goodbye);
+        let mut bytes = encode(&MinionRequest::Goodbye(None));
         bytes.push(0);
         assert!(decode::<MinionRequest>(&bytes).is_err());
     }

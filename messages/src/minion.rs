@@ -27,6 +27,25 @@ pub const MAX_RETURNS: usize = 64;
 /// The largest number of jobs in one report of jobs that were begun.
 pub const MAX_STARTED: usize = 256;
 
+/// What a machine was planned to do when its minion stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PlannedEnd {
+    /// To start anew: the minion comes back.
+    Reboot,
+    /// To shut down.
+    PowerOff,
+}
+
+impl PlannedEnd {
+    /// Returns the name of the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reboot => "reboot",
+            Self::PowerOff => "poweroff",
+        }
+    }
+}
+
 /// A request of a minion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinionRequest {
@@ -59,8 +78,8 @@ pub enum MinionRequest {
     },
     /// Fires events on the master's bus.
     FireEvents(MinionEvents),
-    /// Announces that the minion stops.
-    Goodbye,
+    /// Announces that the minion stops, and what its machine does then, if that was planned.
+    Goodbye(Option<PlannedEnd>),
     /// Begins a session, or goes on with its beginning.
     Reconcile(Reconciliation),
     /// Says what the minion knows of jobs: those that it was handed and has seen before, and those that
@@ -107,7 +126,7 @@ impl MinionRequest {
             Self::Claim { .. } => "Claim",
             Self::PendingJobs { .. } => "PendingJobs",
             Self::FireEvents(_) => "FireEvents",
-            Self::Goodbye => "Goodbye",
+            Self::Goodbye(_) => "Goodbye",
             Self::Reconcile(_) => "Reconcile",
             Self::Accounts(_) => "Accounts",
             Self::Grains(_) => "Grains",

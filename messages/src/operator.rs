@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::after_ms;
 use super::{
     Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
-    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredReturn,
+    PackedArguments, PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets,
+    StoredReturn, TokenReply, TokenRequest,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -52,6 +53,8 @@ pub enum OperatorRequest {
     LastSeen(Vec<MinionId>),
     /// Makes a new group key, and sends it to all minions that are present.
     RotateGroupKey,
+    /// Makes, lists or revokes tokens that let minions in.
+    Tokens(TokenRequest),
 }
 
 impl OperatorRequest {
@@ -67,6 +70,7 @@ impl OperatorRequest {
             Self::Runner(_) => "Runner",
             Self::LastSeen(_) => "LastSeen",
             Self::RotateGroupKey => "RotateGroupKey",
+            Self::Tokens(_) => "Tokens",
         }
     }
 }
@@ -148,6 +152,8 @@ pub enum OperatorReply {
         /// The delay in milliseconds.
         after_ms: u32,
     },
+    /// The reply to `Tokens`.
+    Tokens(TokenReply),
 }
 
 impl OperatorReply {
@@ -247,6 +253,8 @@ pub struct StatesPage {
     /// The minions in the state `Running` that are present and do not know the job: another start of the minion may run
     /// it.
     pub disputed: Vec<MinionId>,
+    /// The `silent` ones whose machines were planned to reboot or shut down when they left, a while ago at most.
+    pub planned: Vec<(MinionId, PlannedEnd)>,
     /// The minions in the state `Offered` that are present and run as many jobs as they may at once: the job waits there.
     pub busy: Vec<MinionId>,
     /// The master's clock.

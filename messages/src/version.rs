@@ -51,9 +51,9 @@ impl fmt::Display for ProtocolVersions {
 
 /// A field of a handshake that not every version knows. A peer that does not know the
 /// number skips it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// The kind of the extension: [`Self::ATTEMPT_TIME`] or [`Self::SUCCESSORS`].
+    /// The kind of the extension: [`Self::ATTEMPT_TIME`], [`Self::SUCCESSORS`] or [`Self::TOKEN`].
     pub number: u16,
     /// The content of the extension.
     pub bytes: Vec<u8>,
@@ -68,6 +68,10 @@ impl Extension {
     /// The identities that a master had before, each of which signed its successor, from the oldest to the one that the
     /// master has now. The channel makes and reads the bytes.
     pub const SUCCESSORS: u16 = 2;
+
+    /// A token that lets a minion in. It is secret, and travels in the last message of a first contact alone, to the master
+    /// that made it. The channel makes and reads the bytes.
+    pub const TOKEN: u16 = 3;
 
     /// Creates the extension that says when the handshake began.
     pub fn attempt_time(time: u64) -> Self {
@@ -96,12 +100,32 @@ impl Extension {
         Self::find(extensions, Self::SUCCESSORS)
     }
 
+    /// Creates the extension with a token.
+    pub fn token(bytes: Vec<u8>) -> Self {
+        Self {
+            number: Self::TOKEN,
+            bytes,
+        }
+    }
+
+    /// Returns the content of the extension with a token, if it is among these.
+    pub fn find_token(extensions: &[Self]) -> Option<&[u8]> {
+        Self::find(extensions, Self::TOKEN)
+    }
+
     /// Returns the content of the first extension with this number.
     fn find(extensions: &[Self], number: u16) -> Option<&[u8]> {
         let mut found = extensions
             .iter()
             .filter(|extension| extension.number == number);
         Some(&found.next()?.bytes)
+    }
+}
+
+/// Shows no content, since that may be secret.
+impl fmt::Debug for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Extension({}, {} bytes)", self.number, self.bytes.len())
     }
 }
 

@@ -15,12 +15,13 @@ use saline_messages::{
     FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, GrainsReport,
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
-    MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply,
-    OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, ProtocolVersions,
-    PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
-    RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
-    RunnerReply, RunnerRequest, ScheduledReturn, Secrets, SeenFile, SessionId, SignedJob, StartId,
-    StatesPage, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
+    MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, NewToken,
+    OperatorReply, OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, PlannedEnd,
+    ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
+    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, Secrets, SeenFile,
+    SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry, TokenName,
+    TokenRefusal, TokenReply, TokenRequest, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -275,7 +276,19 @@ fn authentication(lines: &mut String) {
         "Accepted.Path",
         &welcome(PublicationAddress::Path("/p".into()), None),
     );
-    line(lines, "Pending", &Admission::<Welcome>::Pending);
+    let token = Extension::token(vec![0xdd; 2]);
+    line(lines, "Extension.Token", &token);
+    line(lines, "Pending", &Admission::<Welcome>::Pending(None));
+    for why in [
+        TokenRefusal::Unknown,
+        TokenRefusal::Expired,
+        TokenRefusal::Used,
+        TokenRefusal::OtherId,
+        TokenRefusal::Unavailable,
+    ] {
+        let pending = Admission::<Welcome>::Pending(Some(why));
+        line(lines, &format!("Pending.{why:?}"), &pending);
+    }
     line(lines, "Rejected", &Admission::<Welcome>::Rejected);
     line(lines, "Denied", &Admission::<Welcome>::Denied);
     line(lines, "Full", &Admission::<Welcome>::Full);
@@ -331,7 +344,11 @@ fn minion(lines: &mut String) {
         }],
     };
     request(lines, "FireEvents", MinionRequest::FireEvents(events));
-    request(lines, "Goodbye", MinionRequest::Goodbye);
+    request(lines, "Goodbye", MinionRequest::Goodbye(None));
+    for end in [PlannedEnd::Reboot, PlannedEnd::PowerOff] {
+        let goodbye = MinionRequest::Goodbye(Some(end));
+        request(lines, &format!("Goodbye.{end:?}"), goodbye);
+    }
     let reconciliation = Reconciliation {
         start: StartId([9; 16]),
         predecessors: vec![StartId([8; 16])],
@@ -383,7 +400,7 @@ fn minion(lines: &mut String) {
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);
     };
-    reply(lines, "Auth", MinionReply::Auth(Admission::Pending));
+    reply(lines, "Auth", MinionReply::Auth(Admission::Pending(None)));
     let heartbeat = HeartbeatReply {
         clock: 1,
         heartbeat_ms: 2,
@@ -547,6 +564,22 @@ fn operator(lines: &mut String) {
     request(lines, "Publish.Options", OperatorRequest::Publish(publish));
     request(lines, "LastSeen", OperatorRequest::LastSeen(vec![id()]));
     request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
+    let name = TokenName([1, 2, 3, 4]);
+    let made = NewToken {
+        name,
+        digest: [5; 32],
+        minions: "web*".into(),
+        valid_ms: 300,
+        uses: 301,
+    };
+    for (verb, tokens) in [
+        ("Make", TokenRequest::Make(made)),
+        ("List", TokenRequest::List),
+        ("Revoke", TokenRequest::Revoke(name)),
+    ] {
+        let tokens = OperatorRequest::Tokens(tokens);
+        request(lines, &format!("Tokens.{verb}"), tokens);
+    }
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
@@ -565,6 +598,19 @@ fn operator(lines: &mut String) {
         "Rotated",
         OperatorReply::Rotated(vec![not_audited()]),
     );
+    let tokens = TokenReply {
+        tokens: vec![TokenEntry {
+            name: TokenName([1, 2, 3, 4]),
+            minions: "web*".into(),
+            until: 300,
+            uses: 2,
+            used: 1,
+            last: Some(id()),
+        }],
+        master: [1; 32],
+        warnings: vec![not_audited()],
+    };
+    reply(lines, "Tokens", OperatorReply::Tokens(tokens));
     reply(lines, "Invalid", OperatorReply::Invalid("x".into()));
     reply(lines, "NotAllowed", OperatorReply::NotAllowed("x".into()));
     let published = Published {
@@ -589,6 +635,7 @@ fn operator(lines: &mut String) {
     };
     reply(lines, "Returns", OperatorReply::Returns(page));
     let page = StatesPage {
+        planned: vec![(id(), PlannedEnd::Reboot)],
         disputed: vec![id()],
         states: vec![(id(), MinionJobState::Returned)],
         more: true,

@@ -25,6 +25,7 @@ mod modules;
 mod mount_table;
 mod outcome;
 pub mod oversize_output;
+pub mod planned_end;
 mod refused_returns;
 mod signatures;
 mod system_program;

@@ -44,3 +44,4 @@ mod strangers;
 mod swarm;
 mod targets;
 mod tls;
+mod tokens;

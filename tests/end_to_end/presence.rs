@@ -1,7 +1,10 @@
 //! `saline-run manage.*`: the minions that are present, and those that are not.
 
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
 use rustix::process::Signal;
-use saline_testing::Fleet;
+use saline_testing::{Daemon, Fleet};
 
 saline_testing::over_each_transport!(minions_are_up_while_they_speak);
 
@@ -46,4 +49,78 @@ fn minions_are_up_while_they_speak(transport: &'static str) {
     fleet.minions["m3"].signal(Signal::CONT);
     fleet.master().log.wait_for("minion m3 is back", 1);
     assert_eq!(manage(&fleet, "up", "raw"), "['m1', 'm3']\n");
+}
+
+/// Starts the minion m1, for which the program `shutdown` does nothing.
+fn start_with_harmless_shutdown(fleet: &mut Fleet) {
+    let folder = fleet.path("programs");
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("shutdown");
+    std::fs::write(&program, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+    command
+        .arg("-c")
+        .arg(fleet.minion_config("m1"))
+        .env("PATH", path);
+    let minion = Daemon::spawn(&mut command);
+    minion.log.wait_for("subscribed", 1);
+    fleet.minions.insert("m1".to_owned(), minion);
+}
+
+#[test]
+fn a_machine_that_reboots_as_planned_is_not_down() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    fleet.kill_master();
+    fleet
+        .master_options
+        .push_str("durable_events: ['salt/presence/change']\n");
+    fleet.start_master();
+    assert_eq!(fleet.minions.remove("m1").unwrap().terminate(), Some(0));
+    start_with_harmless_shutdown(&mut fleet);
+    let raw = |fleet: &Fleet, function: &str| {
+        let said = fleet.run("saline-run", &[function, "--out", "raw"]);
+        said.expect(0).stdout
+    };
+    let reboot = |fleet: &Fleet, words: &[&str]| {
+        let said = fleet.saline(&[&["m1"], words].concat()).expect(0);
+        assert_eq!(said.stdout, "m1:\n    True\n");
+    };
+    reboot(&fleet, &["system.reboot"]);
+    assert_eq!(fleet.minions.remove("m1").unwrap().terminate(), Some(0));
+    fleet
+        .master()
+        .log
+        .wait_for("minion m1 says goodbye: its machine reboots", 1);
+    assert_eq!(
+        raw(&fleet, "manage.status"),
+        "{'up': ['m2'], 'down': [], 'planned': {'m1': 'rebooting (planned)'}}\n"
+    );
+    assert_eq!(raw(&fleet, "manage.down"), "[]\n");
+    let events = fleet
+        .run("saline-run", &["event.read", "--out", "json"])
+        .expect(0);
+    assert!(
+        events.stdout.contains("\"m1\": \"reboot\""),
+        "{}",
+        events.stdout
+    );
+
+    // It is back, and leaves again after the plan was cancelled, or with one for later.
+    start_with_harmless_shutdown(&mut fleet);
+    assert_eq!(
+        raw(&fleet, "manage.status"),
+        "{'up': ['m1', 'm2'], 'down': []}\n"
+    );
+    reboot(&fleet, &["system.shutdown_abort"]);
+    assert_eq!(fleet.minions.remove("m1").unwrap().terminate(), Some(0));
+    assert_eq!(
+        raw(&fleet, "manage.status"),
+        "{'up': ['m2'], 'down': ['m1']}\n"
+    );
+    start_with_harmless_shutdown(&mut fleet);
+    reboot(&fleet, &["system.shutdown", "at_time=30"]);
+    assert_eq!(fleet.minions.remove("m1").unwrap().terminate(), Some(0));
+    assert_eq!(raw(&fleet, "manage.down"), "['m1']\n");
 }

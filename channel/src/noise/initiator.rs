@@ -1,12 +1,13 @@
 //! The connecting side of a handshake.
 
 use snow::HandshakeState;
+use zeroize::Zeroizing;
 
 use super::{
     IK, MASTER, SplitKeys, XX, builder, check_introduction, introduce, prologue, read, resume_mac,
     split, write,
 };
-use crate::{ChannelError, Identity, NoiseKey, PublicIdentity, Successors};
+use crate::{ChannelError, Identity, NoiseKey, PresentedToken, PublicIdentity, Successors, Token};
 use saline_messages::{Extension, ProtocolVersions, Role};
 
 /// The keys and the name of the connecting side.
@@ -29,9 +30,10 @@ pub struct InitiatorKeys<'a> {
 }
 
 impl InitiatorKeys<'_> {
-    pub(super) fn introduce(&self) -> Vec<u8> {
+    pub(super) fn introduce(&self, token: Option<&PresentedToken>) -> Vec<u8> {
         let role = self.role as u8;
-        let extensions = vec![Extension::attempt_time(self.attempted)];
+        let mut extensions = vec![Extension::attempt_time(self.attempted)];
+        extensions.extend(token.map(|token| Extension::token(token.to_bytes())));
         introduce(
             self.identity,
             role,
@@ -81,11 +83,22 @@ impl<'a> FirstContact<'a> {
     /// # Errors
     /// When the reply was changed on the way, or the master does not hold the identity that it
     /// names.
-    pub fn finish(mut self, reply: &[u8]) -> Result<(MetMaster, Vec<u8>, SplitKeys), ChannelError> {
+    pub fn finish(self, reply: &[u8]) -> Result<(MetMaster, Vec<u8>, SplitKeys), ChannelError> {
+        self.finish_with_token(reply, None)
+    }
+
+    /// As [`finish`](Self::finish). The body has the token if this is the master that made it, or one that took that
+    /// master's place.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_with_token(
+        mut self,
+        reply: &[u8],
+        token: Option<&Token>,
+    ) -> Result<(MetMaster, Vec<u8>, SplitKeys), ChannelError> {
         let payload = read(&mut self.state, reply)?;
         let (introduction, noise) = check_introduction(&self.state, MASTER, &payload)?;
-        let mine = self.keys.introduce();
-        let body = write(&mut self.state, &mine)?;
         let successors = Extension::find_successors(&introduction.extensions);
         let master = MetMaster {
             identity: PublicIdentity(introduction.identity),
@@ -95,6 +108,10 @@ impl<'a> FirstContact<'a> {
                 .and_then(Successors::from_bytes)
                 .unwrap_or_default(),
         };
+        let before = master.successors.predecessors_of(master.identity);
+        let its = token.and_then(|token| token.for_master(before.iter().chain([&master.identity])));
+        let mine = Zeroizing::new(self.keys.introduce(its));
+        let body = write(&mut self.state, &mine)?;
         Ok((master, body, split(self.state)))
     }
 }
@@ -115,7 +132,7 @@ impl Resumption {
         let mut state = builder(IK, keys.noise, &prologue)?
             .remote_public_key(master_noise)?
             .build_initiator()?;
-        let mine = keys.introduce();
+        let mine = keys.introduce(None);
         let mut rest = vec![keys.role as u8];
         rest.extend(write(&mut state, &mine)?);
         let mut body = resume_mac(master_noise, &rest).as_ref().to_vec();

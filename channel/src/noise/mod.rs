@@ -12,7 +12,7 @@ use aws_lc_rs::hmac;
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroize;
 
-use super::{ChannelError, Identity, NoiseKey, PublicIdentity};
+use super::{ChannelError, Identity, NoiseKey, PresentedToken, PublicIdentity};
 use saline_messages::{
     Extension, Introduction, ProtocolVersions, Role, SOFTWARE, decode, encode, is_presentable,
 };
@@ -61,6 +61,8 @@ pub struct VerifiedPeer {
     pub software: String,
     /// When it began the handshake, in nanoseconds since 1970 by its own clock; none when it did not say.
     pub attempted: Option<u64>,
+    /// The token that came with a first contact.
+    pub token: Option<PresentedToken>,
 }
 
 fn prologue(role: Role, certificate: Option<[u8; 32]>) -> Vec<u8> {

@@ -9,7 +9,7 @@ use super::{
     IK, MASTER, MAX_HANDSHAKE, SplitKeys, VerifiedPeer, XX, builder, check_introduction, introduce,
     prologue, read, resume_mac_key, split, write,
 };
-use crate::{ChannelError, Identity, NoiseKey, PublicIdentity, Successors};
+use crate::{ChannelError, Identity, NoiseKey, PresentedToken, PublicIdentity, Successors};
 use saline_messages::{Extension, ProtocolVersions, Role};
 
 /// The answering side: a master's keys.
@@ -139,6 +139,7 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<VerifiedP
         versions: introduction.versions,
         software: introduction.software,
         attempted: Extension::find_attempt_time(&introduction.extensions),
+        token: Extension::find_token(&introduction.extensions).and_then(PresentedToken::from_bytes),
     })
 }
 

@@ -145,7 +145,7 @@ fn versions_and_software_are_told_and_what_is_unknown_is_skipped() {
 
     // As a later version may introduce itself.
     let introduce = |software: &str| {
-        let mut introduction: Introduction = decode(&keys.introduce()).unwrap();
+        let mut introduction: Introduction = decode(&keys.introduce(None)).unwrap();
         introduction.software = software.to_owned();
         introduction.extensions = vec![Extension {
             number: 77,

@@ -207,7 +207,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
     };
     let master = OracleMaster {
         side: side(MASTER, ""),
-        welcome: encode(&Admission::<Welcome>::Pending),
+        welcome: encode(&Admission::<Welcome>::Pending(None)),
         state: Mutex::default(),
     };
     let keys = MasterKeys {
@@ -227,7 +227,7 @@ async fn the_oracle_is_a_master_for_the_channels_minion() {
         let made = establish(&master, &credentials, &trust, deadline).await;
         let made = made.unwrap();
         assert_eq!(made.master, keys);
-        assert!(matches!(made.answer, Admission::Pending));
+        assert!(matches!(made.answer, Admission::Pending(_)));
         let asked: [u8; 3] = [1, 2, 3];
         let answer: [u8; 3] = made
             .session
@@ -276,7 +276,7 @@ async fn a_replaced_noise_key_is_refused() {
     for (seen, is_refused) in [(ISSUED - 1, false), (ISSUED, false), (ISSUED + 1, true)] {
         let master = OracleMaster {
             side: side(MASTER, ""),
-            welcome: encode(&Admission::<Welcome>::Pending),
+            welcome: encode(&Admission::<Welcome>::Pending(None)),
             state: Mutex::default(),
         };
         let trust = MasterTrust::Pinned(MasterKeys {
@@ -310,7 +310,7 @@ fn rotated_master(records: &[(usize, usize)]) -> (OracleMaster, [PublicIdentity;
     ];
     let master = OracleMaster {
         side,
-        welcome: encode(&Admission::<Welcome>::Pending),
+        welcome: encode(&Admission::<Welcome>::Pending(None)),
         state: Mutex::default(),
     };
     (master, identities.map(|(public, _)| public))

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use saline_channel::PublicIdentity;
 use saline_config::LogLevel;
-use saline_messages::{KeyAction, KeyState, MinionId};
+use saline_messages::{KeyAction, KeyState, MAX_TOKEN_TIME, MAX_TOKEN_USES, MinionId, TokenName};
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, ProcessOptions, Refused, read};
 
@@ -34,10 +35,36 @@ pub(crate) enum KeyVerb {
     Show(KeyListing, Selection),
     /// Change keys.
     Act(KeyAction, Selection),
+    /// Accept the keys on a list.
+    AcceptList {
+        /// The file with the list; `-` for the standard input.
+        path: PathBuf,
+        /// The states of the keys that may be accepted.
+        states: Vec<KeyState>,
+        /// Only show what would be accepted.
+        is_dry_run: bool,
+    },
     /// Make a new group key.
     RotateGroupKey,
     /// Make the identity that the master's next start takes over.
     RotateIdentity,
+    /// Make a token that lets minions in.
+    MakeToken(WantedToken),
+    /// List tokens.
+    ListTokens,
+    /// Revoke a token.
+    RevokeToken(TokenName),
+}
+
+/// The token that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedToken {
+    /// A glob over the ids of the minions that it lets in.
+    pub(crate) minions: String,
+    /// How long it is valid, in milliseconds.
+    pub(crate) valid_ms: u64,
+    /// The number of minions that it lets in.
+    pub(crate) uses: u32,
 }
 
 /// The part of a key that is printed.
@@ -68,6 +95,17 @@ Lists, accepts, rejects and deletes the keys of minions:
   saline-key -L                               all keys, by state
   saline-key -f web1                          the fingerprint of a key, to be compared with the minion's log
   saline-key -a 'web*'                        accepts the pending keys of these minions, after a question";
+
+/// Reads a number of hours, and returns it in milliseconds.
+fn hours(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a number of hours from 0 to 2160, such as 2 or 0.5");
+    let hours: f64 = text.parse().map_err(|_| wrong())?;
+    let span = Duration::try_from_secs_f64(hours * 3_600.0).map_err(|_| wrong())?;
+    u64::try_from(span.as_millis())
+        .ok()
+        .filter(|milliseconds| (1..=MAX_TOKEN_TIME).contains(milliseconds))
+        .ok_or_else(wrong)
+}
 
 /// The command line of `saline-key`.
 #[derive(Debug, Parser)]
@@ -114,6 +152,15 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'A', long)]
     accept_all: bool,
 
+    /// Accept the pending keys that this file names with an id and a fingerprint in each line, also as -F prints them; - reads
+    /// the standard input, and needs -y. Keys that are missing or differ are told, with exit code 1.
+    #[arg(long, value_name = "FILE")]
+    accept_list: Option<PathBuf>,
+
+    /// Show what --accept-list would accept, and change nothing.
+    #[arg(long, requires = "accept_list")]
+    dry_run: bool,
+
     /// Reject the pending keys with this id, or whose ids match this glob.
     #[arg(short = 'r', long, value_name = "REJECT")]
     reject: Option<String>,
@@ -156,6 +203,36 @@ pub(crate) struct KeyArguments {
     /// when they connect.
     #[arg(long)]
     rotate_identity: bool,
+
+    /// Make a token by which the master accepts the key of a minion at once, and print it: docs/enrolment.md says how a minion
+    /// gets it. With --for; --hours and --uses bound it.
+    #[arg(long, requires = "token_for")]
+    make_token: bool,
+
+    /// The minions that --make-token is for: an id or a glob over ids.
+    #[arg(
+        id = "token_for",
+        long = "for",
+        value_name = "GLOB",
+        requires = "make_token"
+    )]
+    token_for: Option<String>,
+
+    /// How long the token of --make-token is valid, at most 2160 hours (90 days).
+    #[arg(long, value_name = "HOURS", default_value = "1", value_parser = hours)]
+    hours: u64,
+
+    /// How many minions the token of --make-token lets in, each once.
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_TOKEN_USES)))]
+    uses: u32,
+
+    /// List the tokens that are valid, without their values.
+    #[arg(long)]
+    list_tokens: bool,
+
+    /// Revoke the token with this name, which --list-tokens shows.
+    #[arg(long, value_name = "NAME")]
+    revoke_token: Option<TokenName>,
 
     /// Generate the key pair of a minion with this id, for a minion that is set up before it runs.
     #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
@@ -261,6 +338,7 @@ impl KeyArguments {
             read.list_all,
             read.accept.is_some(),
             read.accept_all,
+            read.accept_list.is_some(),
             read.reject.is_some(),
             read.reject_all,
             read.delete.is_some(),
@@ -272,12 +350,15 @@ impl KeyArguments {
             read.gen_keys.is_some(),
             read.rotate_aes_key,
             read.rotate_identity,
+            read.make_token,
+            read.list_tokens,
+            read.revoke_token.is_some(),
         ];
         if verbs.into_iter().filter(|asked| *asked).count() > 1 {
             return Err(Refused::usage(
                 USAGE,
-                "one thing at a time: list, accept, reject, delete, print, finger, gen-keys, rotate-aes-key or \
-                 rotate-identity",
+                "one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, rotate-aes-key, \
+                 rotate-identity, make-token, list-tokens or revoke-token",
             ));
         }
         Ok(read)
@@ -306,6 +387,26 @@ impl KeyArguments {
         }
         if self.rotate_identity {
             return KeyVerb::RotateIdentity;
+        }
+        if self.make_token {
+            return KeyVerb::MakeToken(WantedToken {
+                minions: self.token_for.clone().unwrap_or_default(),
+                valid_ms: self.hours,
+                uses: self.uses,
+            });
+        }
+        if let Some(path) = &self.accept_list {
+            return KeyVerb::AcceptList {
+                path: path.clone(),
+                states: self.states(KeyState::Rejected, self.include_rejected),
+                is_dry_run: self.dry_run,
+            };
+        }
+        if self.list_tokens {
+            return KeyVerb::ListTokens;
+        }
+        if let Some(name) = self.revoke_token {
+            return KeyVerb::RevokeToken(name);
         }
         let all = || "*".to_owned();
         let one_or_all = |one: &Option<String>, every: bool| one.clone().or(every.then(all));

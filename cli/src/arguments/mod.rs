@@ -27,7 +27,7 @@ use crate::screen::Screen;
 
 pub(crate) use about::{About, AboutOptions};
 pub(crate) use call::{CallArguments, CallOutput};
-pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
+pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection, WantedToken};
 pub(crate) use process::ProcessOptions;
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::{RunArguments, STATE_EVENT};

@@ -364,7 +364,7 @@ fn keys() {
         KeyVerb::Act(_, Selection { states, .. }) | KeyVerb::Show(_, Selection { states, .. }) => {
             states
         }
-        KeyVerb::RotateGroupKey | KeyVerb::RotateIdentity => Vec::new(),
+        _ => Vec::new(),
     };
     let all = Selection {
         glob: "*".into(),
@@ -440,7 +440,7 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     insta::assert_snapshot!(error("saline-key -A -D"), @"
     Usage: saline-key [options]
 
-    saline-key: error: one thing at a time: list, accept, reject, delete, print, finger, gen-keys, rotate-aes-key or rotate-identity
+    saline-key: error: one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, rotate-aes-key, rotate-identity, make-token, list-tokens or revoke-token
     ");
     insta::assert_snapshot!(error("saline-key -a web1 --finger web1"), @"
     Usage: saline-key [options]
@@ -581,6 +581,10 @@ fn options_of_salt_are_taken_or_named() {
         "--gen-keys web1",
         "--rotate-aes-key",
         "--rotate-identity -y",
+        "--make-token --for web* --hours 0.5 --uses 3",
+        "--list-tokens --out json",
+        "--revoke-token 3f9a002c",
+        "--accept-list x --dry-run --include-denied",
         "--gen-keys web1 --gen-keys-dir /x --keysize 4096 --user root",
         "-L -u root --log-file /x",
         "-d x --only-denied",

@@ -1,10 +1,12 @@
 //! `saline-key`: the keys of minions.
 
+mod accept_list;
 mod change;
 mod generate;
 mod last_seen;
 mod listing;
 mod rotate_identity;
+mod tokens;
 mod wrong_key;
 
 use std::ffi::OsString;
@@ -127,8 +129,16 @@ impl KeyCommand<'_> {
                 Ok((glob, reply)) => self.act_on(screen, action, &selection, &glob, &reply).await,
                 Err(code) => Ok(code),
             },
+            KeyVerb::AcceptList {
+                path,
+                states,
+                is_dry_run,
+            } => self.accept_list(screen, &path, &states, is_dry_run).await,
             KeyVerb::RotateGroupKey => self.rotate_group_key(screen).await,
             KeyVerb::RotateIdentity => self.rotate_identity(screen).await,
+            KeyVerb::MakeToken(wanted) => self.make_token(screen, wanted).await,
+            KeyVerb::ListTokens => self.list_tokens(screen).await,
+            KeyVerb::RevokeToken(name) => self.revoke_token(screen, name).await,
         }
     }
 

@@ -2,7 +2,9 @@
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
-use saline_messages::{KeyReply, KeyRequest, LastSeen, MAX_LAST_SEEN, MinionId};
+use saline_messages::{
+    KeyReply, KeyRequest, LastSeen, MAX_LAST_SEEN, MinionId, TokenReply, TokenRequest,
+};
 use saline_protocol::transport::{Context, Registry};
 
 use super::master_away::until_answered;
@@ -66,6 +68,25 @@ impl<'a> KeyStore<'a> {
             Self::Offline { .. } => {
                 Err("no master runs: it makes a new group key at each start by itself".to_owned())
             }
+        }
+    }
+
+    /// Makes, lists or revokes tokens.
+    pub(crate) async fn tokens(
+        &self,
+        screen: &mut Screen<'_>,
+        request: TokenRequest,
+    ) -> Result<TokenReply, String> {
+        match self {
+            Self::Live(client) => {
+                let reply = until_answered(screen, client, client.tokens(request)).await;
+                let reply = reply.map_err(|error| error.to_string())?;
+                screen.warn(&reply.warnings);
+                Ok(reply)
+            }
+            Self::Offline { .. } => Err(
+                "no master runs, and tokens are kept by the master: start saline-master".to_owned(),
+            ),
         }
     }
 

@@ -93,9 +93,11 @@ pub(super) async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, Cli
         let empty = page.states.is_empty();
         let silent: HashSet<MinionId> = page.silent.into_iter().collect();
         let disputed: HashSet<MinionId> = page.disputed.into_iter().collect();
+        let planned: HashSet<MinionId> = page.planned.into_iter().map(|(id, _)| id).collect();
         states.extend(page.states.into_iter().map(|(minion, state)| {
             let contact = match &minion {
                 minion if disputed.contains(minion) => Contact::Disputed,
+                minion if planned.contains(minion) => Contact::PlannedEnd,
                 minion if silent.contains(minion) => Contact::Silent,
                 _ => Contact::Present,
             };

@@ -113,7 +113,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         help: "A file with ids whose new keys are accepted: an id, a glob or a regular expression over whole ids in each line, \
                `#` for comments. It is read again when it has changed. Nobody but root and the master's user may be able to \
                change it, or it accepts nobody. Whoever reaches the master first under such an id is accepted: see \
-               `docs/operating.md`. Not set: none.",
+               `docs/enrolment.md`. Not set: none.",
         read: |config, given| {
             config.autosign_file = given.optional(|given| given.path())?;
             Ok(())

@@ -4,6 +4,7 @@ use std::fmt;
 
 use saline_messages::{
     CallerRequest, KeyRequest, MinionRequest, OperatorRequest, PendingRequest, RunnerRequest,
+    TokenRequest,
 };
 
 /// A request of any audience.
@@ -32,9 +33,9 @@ pub enum Action {
     BeginRun,
     /// Read, end or keep a run that the same principal began.
     OwnRun,
-    /// List the keys of minions.
+    /// List the keys of minions, and the tokens that let minions in.
     ListKeys,
-    /// Accept, reject or delete keys.
+    /// Accept, reject or delete keys; make or revoke tokens that have keys accepted.
     ChangeKeys,
     /// Ask which minions a target includes.
     MatchTarget,
@@ -90,6 +91,7 @@ impl Action {
             Operator(OperatorRequest::MatchTarget { .. }) => Self::MatchTarget,
             Operator(OperatorRequest::LastSeen(_)) => Self::ReadLastSeen,
             Operator(OperatorRequest::RotateGroupKey) => Self::RotateGroupKey,
+            Operator(OperatorRequest::Tokens(request)) => Self::of_tokens(request),
             Minion(
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)
@@ -105,7 +107,7 @@ impl Action {
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
                 | MinionRequest::Scheduled(_)
-                | MinionRequest::Goodbye,
+                | MinionRequest::Goodbye(_),
             ) => Self::ActAsMinion,
             Caller(CallerRequest::Return(_) | CallerRequest::FireEvents(_)) => Self::ActAsCaller,
             Pending(PendingRequest::Poll) => Self::PollOwnKey,
@@ -118,6 +120,14 @@ impl Action {
             KeyRequest::List => Self::ListKeys,
             KeyRequest::Act { .. } => Self::ChangeKeys,
             KeyRequest::RotateIdentity => Self::RotateIdentity,
+        }
+    }
+
+    /// Returns the action of a request about tokens: whoever makes one decides about keys.
+    pub fn of_tokens(request: &TokenRequest) -> Self {
+        match request {
+            TokenRequest::List => Self::ListKeys,
+            TokenRequest::Make(_) | TokenRequest::Revoke(_) => Self::ChangeKeys,
         }
     }
 

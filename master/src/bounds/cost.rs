@@ -48,7 +48,7 @@ impl Cost {
             }
             MinionRequest::FireEvents(events) => cost.add_events(events),
             MinionRequest::Scheduled(scheduled) => cost.add_call(&scheduled.called),
-            MinionRequest::Goodbye => cost.add(Resource::Presences, 1),
+            MinionRequest::Goodbye(_) => cost.add(Resource::Presences, 1),
             MinionRequest::Reconcile(_) => {
                 cost.add(Resource::Presences, 1);
                 cost.add(Resource::Syncs, 1);
@@ -126,7 +126,7 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         MinionRequest::Poll
         | MinionRequest::PendingJobs { .. }
         | MinionRequest::FireEvents(_)
-        | MinionRequest::Goodbye
+        | MinionRequest::Goodbye(_)
         | MinionRequest::Scheduled(_)
         | MinionRequest::Grains(_)
         | MinionRequest::Files(_) => Vec::new(),

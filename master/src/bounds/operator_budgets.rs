@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use saline_messages::{KeyRequest, OperatorRequest, RunnerRequest};
+use saline_messages::{KeyRequest, OperatorRequest, RunnerRequest, TokenRequest};
 use saline_protocol::transport::Clock;
 
 use super::{Rate, TokenBuckets};
@@ -56,6 +56,7 @@ fn cost(request: &OperatorRequest) -> f64 {
         OperatorRequest::Publish(_)
         | OperatorRequest::Cancel { .. }
         | OperatorRequest::RotateGroupKey
+        | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
         | OperatorRequest::Keys(KeyRequest::Act { .. } | KeyRequest::RotateIdentity)
         | OperatorRequest::Runner(RunnerRequest::Run(_)) => ORDER,
         OperatorRequest::JobReturns { .. }
@@ -63,6 +64,7 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::Keys(KeyRequest::List)
         | OperatorRequest::MatchTarget { .. }
         | OperatorRequest::LastSeen(_)
+        | OperatorRequest::Tokens(TokenRequest::List)
         | OperatorRequest::Runner(
             RunnerRequest::Part { .. } | RunnerRequest::Kill { .. } | RunnerRequest::Keep { .. },
         ) => QUESTION,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments, RunEvent,
-    RunnerEnd, shown_functions,
+    EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments,
+    PlannedEnd, RunEvent, RunnerEnd, shown_functions,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
@@ -58,9 +58,21 @@ impl Events {
             .await;
     }
 
-    /// Fires `salt/presence/change`: these minions came, and these fell silent or left.
-    pub async fn presence_change(&self, new: &[MinionId], lost: &[MinionId]) {
-        let data = [("new", names(new)), ("lost", names(lost))];
+    /// Fires `salt/presence/change`: these minions came, and these fell silent or left; of the latter, the machines of the
+    /// `planned` ones do what was planned.
+    pub async fn presence_change(
+        &self,
+        new: &[MinionId],
+        lost: &[MinionId],
+        planned: &[(MinionId, PlannedEnd)],
+    ) {
+        let planned = planned.iter();
+        let planned = planned.map(|(id, end)| (id.as_str(), Value::from(end.word())));
+        let data = [
+            ("new", names(new)),
+            ("lost", names(lost)),
+            ("planned", Value::map(planned)),
+        ];
         self.fire(EventTag::PresenceChange, EventOrigin::master(), data)
             .await;
     }

@@ -277,7 +277,7 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     events
         .key(EventOrigin::master(), &id("web1"), "accept")
         .await;
-    events.presence_change(&[id("web1")], &[]).await;
+    events.presence_change(&[id("web1")], &[], &[]).await;
     assert_eq!(log(), before, "nothing was written");
     let mut start = some_events(11, 3);
     start.events[1].tag = "start".to_owned();
@@ -299,7 +299,7 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     };
     store.limit_size(true).await;
     let many: Vec<MinionId> = (0..10_000).map(|n| id(&format!("minion-{n}"))).collect();
-    events.presence_change(&many, &[]).await;
+    events.presence_change(&many, &[], &[]).await;
     let mut start = some_events(14, 1);
     start.events[0].tag = "start".to_owned();
     let large = Value::map([("text", Value::from("x".repeat(60_000)))]);

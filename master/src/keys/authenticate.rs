@@ -1,9 +1,10 @@
 //! Decides about a presented key by Salt's table: what the store holds against what is presented.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use saline_channel::KeyError;
-use saline_messages::{Admission, KeyState, MinionId};
+use saline_messages::{Admission, KeyState, MinionId, TokenName, TokenRefusal};
 use saline_protocol::transport::Source;
 
 use super::folder::Found;
@@ -13,6 +14,9 @@ use crate::settings::{Decided, KeyPolicy};
 
 /// How often it is noted that a pending or denied key is still presented.
 const TOUCHED: Duration = Duration::from_secs(3_600);
+
+/// Takes a use of the token that came with a key: returns the name of the token once the use is on the disk.
+pub type TakeUse<'t> = &'t dyn Fn() -> Result<TokenName, TokenRefusal>;
 
 /// The store's decision about a key, and what `salt/auth` reports of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +29,12 @@ pub struct Verdict {
     pub result: bool,
     /// Whether the store was changed.
     pub changed: bool,
-    /// The option by which the master accepted or rejected the key itself.
-    pub rule: Option<&'static str>,
+    /// The option or the token by which the master accepted or rejected the key itself.
+    pub rule: Option<Cow<'static, str>>,
+    /// Whether the key was accepted by a token.
+    pub is_by_token: bool,
+    /// The reason why the token that came with the key did not let it in.
+    pub token_refused: Option<TokenRefusal>,
     /// The pending or denied key that was removed to make room for this one: its state, and its minion.
     pub displaced: Option<(KeyState, MinionId)>,
 }
@@ -39,6 +47,8 @@ impl Verdict {
             result,
             changed,
             rule: None,
+            is_by_token: false,
+            token_refused: None,
             displaced: None,
         }
     }
@@ -48,7 +58,7 @@ impl Verdict {
     }
 
     const fn pend(changed: bool) -> Self {
-        Self::new(Admission::Pending, "pend", true, changed)
+        Self::new(Admission::Pending(None), "pend", true, changed)
     }
 
     const fn deny(changed: bool) -> Self {
@@ -56,11 +66,34 @@ impl Verdict {
     }
 
     const REJECT: Self = Self::new(Admission::Rejected, "reject", false, false);
+
     /// A key that the master accepted itself, by this option.
     fn accept_by(rule: &'static str, changed: bool) -> Self {
         Self {
-            rule: Some(rule),
+            rule: Some(Cow::Borrowed(rule)),
             ..Self::accept(changed)
+        }
+    }
+
+    /// A key that the master accepted by this token.
+    fn accept_by_token(name: TokenName) -> Self {
+        Self {
+            rule: Some(Cow::Owned(format!("token {name}"))),
+            is_by_token: true,
+            ..Self::accept(true)
+        }
+    }
+
+    /// The same verdict about a key whose token was refused for this reason.
+    fn with_token_refused(self, token_refused: Option<TokenRefusal>) -> Self {
+        let admission = match self.admission {
+            Admission::Pending(_) => Admission::Pending(token_refused),
+            other => other,
+        };
+        Self {
+            admission,
+            token_refused,
+            ..self
         }
     }
 
@@ -85,8 +118,22 @@ impl KeyStore {
         source: Source,
         policy: &KeyPolicy,
     ) -> Verdict {
+        self.authenticate_with_token(id, presented, source, policy, None)
+    }
+
+    /// As [`authenticate`](Self::authenticate), for a key that came with a token. Where an operator would have to decide about
+    /// the key, `take_use` takes a use of the token, and the key is accepted if there was one, also in the place of another
+    /// key that waits under the id.
+    pub fn authenticate_with_token(
+        &self,
+        id: &MinionId,
+        presented: [u8; 32],
+        source: Source,
+        policy: &KeyPolicy,
+        take_use: Option<TakeUse<'_>>,
+    ) -> Verdict {
         let mut acting = self.acting();
-        match self.judge(&mut acting, id, presented, source, policy) {
+        match self.judge(&mut acting, id, presented, source, policy, take_use) {
             Ok(verdict) => verdict,
             Err(error) => {
                 tracing::error!(%id, %error, "the key store failed");
@@ -102,6 +149,7 @@ impl KeyStore {
         presented: [u8; 32],
         source: Source,
         policy: &KeyPolicy,
+        take_use: Option<TakeUse<'_>>,
     ) -> Result<Verdict, KeyError> {
         if policy.open_mode {
             let known = self.accepted.read(id)? == Found::Key(presented);
@@ -132,25 +180,41 @@ impl KeyStore {
             Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
             Found::Nothing => {}
         }
-        match pending {
-            // It leaves no file: who presents two keys under one id would otherwise fill the disk.
-            Found::Key(known) if known != presented => return Ok(Verdict::deny(false)),
-            Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
-            Found::Key(_) | Found::Nothing => {}
+        // It leaves no file: who presents two keys under one id would otherwise fill the disk.
+        let is_denied = matches!(pending, Found::Key(known) if known != presented);
+        if is_denied && take_use.is_none() {
+            return Ok(Verdict::deny(false));
         }
-        match policy.decide(id) {
+        if pending == Found::NoKey {
+            return Ok(Verdict::error(Admission::Denied));
+        }
+        let token = match policy.decide(id) {
+            Decided::Reject(_) if is_denied => return Ok(Verdict::deny(false)),
             Decided::Reject(rule) => return self.reject(acting, id, presented, pending, rule),
-            Decided::Accept(rule) => {
+            Decided::Accept(rule) if !is_denied => {
                 self.keep_accepted(acting, id, presented)?;
                 return Ok(Verdict::accept_by(rule, true));
             }
-            Decided::Nothing => {}
+            Decided::Accept(_) | Decided::Nothing => take_use.map(|take_use| take_use()),
+            Decided::OperatorAlone => take_use.map(|_| Err(TokenRefusal::Unavailable)),
+        };
+        let token_refused = match token {
+            // The use is on the disk: if the acceptance does not get there, the token was used all the same.
+            Some(Ok(name)) => {
+                self.keep_accepted(acting, id, presented)?;
+                return Ok(Verdict::accept_by_token(name));
+            }
+            Some(Err(refused)) => Some(refused),
+            None => None,
+        };
+        if is_denied {
+            return Ok(Verdict::deny(false).with_token_refused(token_refused));
         }
         match pending {
             Found::Key(_) | Found::NoKey => {
                 self.pending.touch(id, self.clock.wall(), TOUCHED)?;
                 acting.pending.take(id, source);
-                return Ok(Verdict::pend(false));
+                return Ok(Verdict::pend(false).with_token_refused(token_refused));
             }
             Found::Nothing => {}
         }
@@ -167,7 +231,7 @@ impl KeyStore {
         acting.pending.take(id, source);
         Ok(Verdict {
             displaced,
-            ..Verdict::pend(true)
+            ..Verdict::pend(true).with_token_refused(token_refused)
         })
     }
 
@@ -189,7 +253,7 @@ impl KeyStore {
         }
         Ok(Verdict {
             changed: waited,
-            rule: Some(rule),
+            rule: Some(Cow::Borrowed(rule)),
             ..Verdict::REJECT
         })
     }

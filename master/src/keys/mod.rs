@@ -8,6 +8,7 @@ mod access;
 mod act;
 mod audited;
 mod authenticate;
+mod copy;
 mod external_changes;
 mod folder;
 mod folder_ids;
@@ -18,6 +19,7 @@ mod operators;
 mod root_key;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +37,7 @@ pub use id_file::{IdFile, IdFileError};
 pub use offline::offline;
 pub use operators::OperatorStore;
 pub use root_key::root_key;
+pub use tokens::{TokenError, TokenStore};
 
 use external_changes::SeenKeys;
 use folder::{Folder, Found};

@@ -124,7 +124,7 @@ impl Listener {
         record.counter = 0;
         let state = match &told {
             Admission::Accepted(_) => SessionState::Accepted,
-            Admission::Pending => SessionState::Unaccepted,
+            Admission::Pending(_) => SessionState::Unaccepted,
             // Whoever is refused has nothing to ask for in a session.
             _ => return Ok(seal(&keys, &record, &told)),
         };

@@ -38,14 +38,15 @@ impl Listener {
                 .take_place(id, session.identity.0, session.peer.source)
         });
         let told = self.decide_if_possible(session).await;
-        let Some(place) = place.filter(|_| told == MinionReply::Auth(Admission::Pending)) else {
+        let Some(place) = place.filter(|_| told == MinionReply::Auth(Admission::Pending(None)))
+        else {
             return told;
         };
         tracing::debug!("{} waits for an operator", session.principal);
         place.decided().await;
         if place.is_deleted() {
             // A minion that is still there presents its key again with the next poll.
-            return MinionReply::Auth(Admission::Pending);
+            return MinionReply::Auth(Admission::Pending(None));
         }
         self.decide_if_possible(session).await
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use saline_channel::PublicIdentity;
 use saline_channel::noise::VerifiedPeer;
+use saline_channel::{PresentedToken, PublicIdentity};
 use saline_messages::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
@@ -15,7 +15,7 @@ use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::events::Events;
-use crate::keys::{KeyAccess, KeysUnreadable};
+use crate::keys::{KeyAccess, KeysUnreadable, TokenStore};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{ListenerKind, Session, Sessions};
 use crate::settings::LiveSettings;
@@ -39,6 +39,7 @@ pub struct AdmissionControl {
     pub(crate) versions: ProtocolVersions,
     pub(crate) clock: MasterClock,
     pub(crate) keys: KeyAccess,
+    pub(crate) tokens: Arc<TokenStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) revocation: Revocation,
@@ -46,6 +47,15 @@ pub struct AdmissionControl {
     pub(crate) warnings: KeyWarnings,
     pub(crate) denied: DeniedPeers,
     pub(crate) events: Events,
+}
+
+/// The first contact of a minion.
+#[derive(Debug)]
+struct FirstContact {
+    /// The connection.
+    peer: Peer,
+    /// The token that the minion brought.
+    token: Option<PresentedToken>,
 }
 
 /// A decision whether a peer is let in, and the peer that it is about.
@@ -147,7 +157,11 @@ impl AdmissionControl {
                         Some(refused) => refused,
                         None => {
                             let (key, source) = (proven.identity, peer.source);
-                            match self.minion(&id, key, source, Some(peer)).await {
+                            let contact = FirstContact {
+                                peer,
+                                token: proven.token.clone(),
+                            };
+                            match self.minion(&id, key, source, Some(contact)).await {
                                 Admission::Accepted(()) => self.accept_vouch(&id, proven),
                                 refused => refused,
                             }

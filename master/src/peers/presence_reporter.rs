@@ -42,7 +42,11 @@ impl PresenceReporter {
             number_of(ids.len(), "minion"),
             first_names(ids)
         );
-        self.events.presence_change(&[], ids).await;
+        let planned = ids
+            .iter()
+            .filter_map(|id| Some((id.clone(), self.sessions.planned_end(id)?)));
+        let planned: Vec<_> = planned.collect();
+        self.events.presence_change(&[], ids, &planned).await;
         let mut gone = Vec::new();
         for id in ids {
             let waiting = self.jobs.waiting_for(id).into_iter();
@@ -57,7 +61,7 @@ impl PresenceReporter {
     /// Reports that these minions have come.
     pub async fn arrived(&self, ids: &[MinionId]) {
         if !ids.is_empty() {
-            self.events.presence_change(ids, &[]).await;
+            self.events.presence_change(ids, &[], &[]).await;
         }
     }
 

@@ -2,10 +2,10 @@
 
 use saline_functions::{Failure, function};
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use saline_data::Value;
-use saline_messages::MinionId;
+use saline_messages::{MinionId, PlannedEnd};
 
 use super::Functions;
 use super::run::Run;
@@ -31,6 +31,8 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
 struct Presence {
     up: BTreeSet<MinionId>,
     down: BTreeSet<MinionId>,
+    /// The minions that are away because their machines do what was planned.
+    planned: BTreeMap<MinionId, PlannedEnd>,
 }
 
 impl Presence {
@@ -45,7 +47,9 @@ impl Presence {
         let present = present
             .iter()
             .filter_map(|session| session.principal.minion());
-        Ok(Self::of(accepted.iter().cloned(), present.cloned()))
+        let mut presence = Self::of(accepted.iter().cloned(), present.cloned());
+        presence.set_planned(|id| run.parts.sessions.planned_end(id));
+        Ok(presence)
     }
 
     fn of(
@@ -54,11 +58,35 @@ impl Presence {
     ) -> Self {
         let up: BTreeSet<MinionId> = present.collect();
         let down = accepted.filter(|id| !up.contains(id)).collect();
-        Self { up, down }
+        Self {
+            up,
+            down,
+            planned: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the minions out of those that are down whose machines do what was planned.
+    fn set_planned(&mut self, planned: impl Fn(&MinionId) -> Option<PlannedEnd>) {
+        self.down.retain(|id| match planned(id) {
+            Some(end) => self.planned.insert(id.clone(), end).is_some(),
+            None => true,
+        });
     }
 
     fn status(&self) -> Value {
-        Value::map([("up", list(&self.up)), ("down", list(&self.down))])
+        let mut status = vec![("up", list(&self.up)), ("down", list(&self.down))];
+        if !self.planned.is_empty() {
+            let planned = self.planned.iter();
+            let planned = planned.map(|(id, end)| {
+                let text = match end {
+                    PlannedEnd::Reboot => "rebooting (planned)",
+                    PlannedEnd::PowerOff => "shutting down (planned)",
+                };
+                (id.as_str(), Value::from(text))
+            });
+            status.push(("planned", Value::map(planned)));
+        }
+        Value::map(status)
     }
 }
 
@@ -77,7 +105,8 @@ async fn up(run: &Run) -> Result<Value> {
     Ok(list(&Presence::look(run).await?.up))
 }
 
-/// Returns the accepted minions that are not present. No minion is asked.
+/// Returns the accepted minions that are not present. No minion is asked. For a quarter of an hour those are left out whose machines
+/// reboot or shut down because `system.reboot` or `system.shutdown` was run on them.
 ///
 /// CLI Example:
 ///
@@ -87,7 +116,8 @@ async fn down(run: &Run) -> Result<Value> {
     Ok(list(&Presence::look(run).await?.down))
 }
 
-/// Returns the accepted minions by whether they are present (`up`) or not (`down`). No minion is asked.
+/// Returns the accepted minions by whether they are present (`up`) or not (`down`). No minion is asked. Those whose machines reboot
+/// or shut down because that was planned through Saline are `planned` for a quarter of an hour.
 ///
 /// CLI Example:
 ///
@@ -190,6 +220,12 @@ mod tests {
         // c was accepted after the keys were read.
         let presence = Presence::of(ids(&["d", "b", "a"]), ids(&["c", "a"]));
         assert_eq!(shown(&presence.status()), "{up: [a, c], down: [b, d]}");
+        let mut presence = presence;
+        presence.set_planned(|id| (id.as_str() == "d").then_some(PlannedEnd::Reboot));
+        assert_eq!(
+            shown(&presence.status()),
+            "{up: [a, c], down: [b], planned: {d: rebooting (planned)}}"
+        );
     }
 
     #[test]

@@ -14,13 +14,17 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 pub(super) const FUNCTIONS: Functions = &[&BACKUP, &CHECK];
 
 /// Copies the job store into a new folder of the master, and the kept events into `events` in that folder, and returns its path.
-/// Both stay in use. Keys and configuration are not copied: docs/operating.md lists what to back up.
+/// Both stay in use. Configuration is not copied: docs/operating.md lists what to back up.
+///
+/// pki
+///     `True` also copies the keys, those of the master too, into a folder beside it. It is as secret as they are.
 ///
 /// CLI Example:
 ///
 ///     saline-run store.backup
+///     saline-run store.backup pki=True
 #[function(seconds = 86_400)]
-async fn backup(run: &Run) -> Result<Returned> {
+async fn backup(run: &Run, #[default(false)] pki: bool) -> Result<Returned> {
     let events = run.parts.durable.store().cloned();
     let copy_events = |folder: PathBuf| async move {
         match events {
@@ -34,11 +38,29 @@ async fn backup(run: &Run) -> Result<Returned> {
         bytes,
     } = run.parts.jobs.back_up(copy_events).await?;
     tracing::info!("copied {files} files of {bytes} bytes to {folder}");
-    let entries = [
-        ("folder", Value::from(folder)),
+    let mut entries = vec![
+        ("folder", Value::from(folder.as_str())),
         ("files", Value::from(files)),
         ("bytes", Value::from(bytes)),
     ];
+    if pki {
+        let beside = PathBuf::from(&folder);
+        let copied = run
+            .parts
+            .keys
+            .with_minions(move |keys| keys.copy_beside(&beside));
+        let copied = match copied.await {
+            Some(Ok(copied)) => copied.display().to_string(),
+            Some(Err(error)) => {
+                return Err(Failure::Execution(format!(
+                    "the store is copied to {folder}, and the keys cannot be copied: {error}"
+                )));
+            }
+            None => return Err(Failure::Execution("the key store failed".to_owned())),
+        };
+        tracing::info!("copied the keys to {copied}");
+        entries.push(("pki", Value::from(copied)));
+    }
     Ok(Value::map(entries).into())
 }
 

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use saline_channel::PublicIdentity;
-use saline_messages::{LastSeen, MinionId};
+use saline_messages::{LastSeen, MinionId, PlannedEnd};
 
-use super::session::{SessionState, lock};
+use super::session::{Session, SessionState, lock};
 use super::table::{Entry, Sessions, Table};
 
 /// How long it is remembered where a minion was heard whose key is not accepted any more: it may be accepted again.
 const REVOKED_FOR: u64 = 24 * 3_600_000;
+
+/// How long a minion whose machine was planned to reboot or shut down is shown as that, in milliseconds.
+const PLANNED_FOR: u64 = 15 * 60_000;
 
 /// A minion whose session was forgotten, as it was heard last.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +24,8 @@ pub(super) struct Departed {
     heard: u64,
     /// Whether its key was accepted until then, and was not revoked since.
     is_accepted: bool,
+    /// What its machine was planned to do then.
+    planned: Option<PlannedEnd>,
 }
 
 impl Departed {
@@ -31,6 +36,7 @@ impl Departed {
             address: session.peer.address.map(|address| address.ip()),
             heard: entry.heard,
             is_accepted: true,
+            planned: None,
         }
     }
 }
@@ -63,6 +69,31 @@ impl Table {
 }
 
 impl Sessions {
+    /// Removes the session of a minion that leaves, because of a plan for its machine if there is one.
+    pub fn leave(&self, session: &Session, planned: Option<PlannedEnd>) {
+        self.remove(session);
+        let Some(id) = session.principal.minion() else {
+            return;
+        };
+        if let Some(departed) = lock(&self.table).departed.get_mut(id)
+            && departed.identity == session.identity
+        {
+            departed.planned = planned;
+        }
+    }
+
+    /// Returns what the machine of this minion was planned to do when the minion left, if it may still be at that: the minion
+    /// has not come back, and left at most a quarter of an hour ago.
+    pub fn planned_end(&self, id: &MinionId) -> Option<PlannedEnd> {
+        let now = self.time.now();
+        let table = lock(&self.table);
+        let departed = table.departed.get(id)?;
+        let is_recent = now.saturating_sub(departed.heard) <= PLANNED_FOR;
+        departed
+            .planned
+            .filter(|_| departed.is_accepted && is_recent)
+    }
+
     /// Returns where and when each key that made sessions under this id was seen last. Sessions that
     /// may have been begun by a replay do not count.
     pub fn last_seen(&self, id: &MinionId) -> Vec<LastSeen> {

@@ -7,7 +7,7 @@ use saline_data::printable::number_of;
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
     MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
-    RefusedVerb, Return, ReturnPart, ReturnVerdict,
+    PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict,
 };
 
 use super::call_store::{CallStore, CallStored};
@@ -155,9 +155,14 @@ impl MinionVerbs {
             }
             MinionRequest::Scheduled(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
-            MinionRequest::Goodbye => {
-                tracing::info!("minion {id} says goodbye");
-                self.sessions.remove(session);
+            MinionRequest::Goodbye(planned) => {
+                let why = match planned {
+                    Some(PlannedEnd::Reboot) => ": its machine reboots, as was planned",
+                    Some(PlannedEnd::PowerOff) => ": its machine shuts down, as was planned",
+                    None => "",
+                };
+                tracing::info!("minion {id} says goodbye{why}");
+                self.sessions.leave(session, planned);
                 self.presence.gone(std::slice::from_ref(id)).await;
                 Ok(MinionReply::Done)
             }

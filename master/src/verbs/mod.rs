@@ -10,6 +10,7 @@ mod operator;
 mod queries;
 mod runner;
 mod target_queries;
+mod token_verbs;
 
 pub(crate) use call_store::CallStore;
 pub use caller::CallerVerbs;
@@ -20,3 +21,4 @@ pub use operator::OperatorVerbs;
 pub use queries::JobQueries;
 pub use runner::RunnerVerb;
 pub use target_queries::TargetQueries;
+pub use token_verbs::TokenVerbs;

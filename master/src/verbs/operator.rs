@@ -10,7 +10,7 @@ use crate::orders::{CancelOrder, OrderError, PublishOrder};
 use crate::publisher::MinionPublisher;
 
 use super::target_queries::unresolved;
-use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries};
+use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs};
 
 /// Carries out the requests of those who give orders.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub struct OperatorVerbs {
     pub(crate) runners: RunnerVerb,
     pub(crate) last_seen: LastSeenQueries,
     pub(crate) publisher: MinionPublisher,
+    pub(crate) tokens: TokenVerbs,
 }
 
 impl OperatorVerbs {
@@ -101,6 +102,7 @@ impl OperatorVerbs {
                 self.publisher.rotate().await;
                 Ok(OperatorReply::Rotated(warnings))
             }
+            OperatorRequest::Tokens(request) => Ok(self.tokens.carry_out(principal, request).await),
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,
                 Err(why) => OperatorReply::NotAllowed(why),

@@ -84,11 +84,16 @@ impl JobQueries {
                 Some(_) => {}
             }
         }
+        let planned = silent
+            .iter()
+            .filter_map(|id| Some((id.clone(), self.sessions.planned_end(id)?)));
+        let planned = planned.collect();
         let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);
         let is_here = |id: &MinionId| page.states.binary_search_by(|(at, _)| at.cmp(id)).is_ok();
         let duplicates = duplicates.filter(is_here).collect();
         Ok(OperatorReply::States(StatesPage {
             silent,
+            planned,
             disputed,
             busy,
             more: page.more,

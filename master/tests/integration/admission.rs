@@ -214,7 +214,7 @@ async fn a_session_whose_key_waits_is_a_stranger() {
     let operator = deployment.operator().await;
     let minion = deployment.minion("m1").await;
     let poll = MinionRequest::Poll;
-    assert_eq!(minion.established.answer, Admission::Pending);
+    assert_eq!(minion.established.answer, Admission::Pending(None));
     let waits = ask(&minion, &minion.client, &large(), A_WHILE).await;
     assert_eq!(waits, Err(ErrorKind::Unreachable));
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");

@@ -31,7 +31,7 @@ async fn the_answer_to_an_acceptance_waits_for_a_minion_that_polls() {
         told = &mut one => (told, other),
         told = &mut other => (told, one),
     };
-    assert_eq!(told, MinionReply::Auth(Admission::Pending));
+    assert_eq!(told, MinionReply::Auth(Admission::Pending(None)));
     let began = Clock.now();
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
     let (told, accepted) = tokio::join!(held, accepted);
@@ -49,7 +49,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     let deployment = Deployment::start(false).await;
     let operator = deployment.operator().await;
     let mut minion = deployment.minion("m1").await;
-    assert_eq!(minion.established.answer, Admission::Pending);
+    assert_eq!(minion.established.answer, Admission::Pending(None));
     // It may poll, and nothing else.
     assert_eq!(
         minion

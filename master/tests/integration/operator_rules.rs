@@ -5,7 +5,7 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{
     Arguments, BatchRequest, Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest,
-    RequestId, Role, RunnerRequest,
+    RequestId, Role, RunnerRequest, TokenName, TokenRequest,
 };
 use saline_targeting::Target;
 
@@ -157,6 +157,8 @@ async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights
     for request in [
         OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::RotateGroupKey,
+        OperatorRequest::Tokens(TokenRequest::List),
+        OperatorRequest::Tokens(TokenRequest::Revoke(TokenName([1; 4]))),
         OperatorRequest::Keys(KeyRequest::RotateIdentity),
         OperatorRequest::LastSeen(Vec::new()),
     ] {

@@ -306,7 +306,7 @@ async fn the_master_tells_when_it_saw_each_key_last() {
     let trust = MasterTrust::Pinned(deployment.master_keys());
     let accepted = Peer::come(deployment.network().await, pending.credentials, &trust).await;
     accepted.reconcile().await;
-    accepted.ask(MinionRequest::Goodbye).await;
+    accepted.ask(MinionRequest::Goodbye(None)).await;
     let seen = last_seen(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
     operator

@@ -61,7 +61,10 @@ async fn cve_2016_9639_an_id_that_is_used_again_inherits_nothing() {
     operator.publish("m1").await;
     // A job that waits for it: nothing but its withdrawal keeps it from whoever comes under this id.
     let away = deployment.minion("m2").await;
-    assert_eq!(away.ask(MinionRequest::Goodbye).await, MinionReply::Done);
+    assert_eq!(
+        away.ask(MinionRequest::Goodbye(None)).await,
+        MinionReply::Done
+    );
     let waits = operator.publish_within("m2", TEST_TIMEOUT).await;
     assert_eq!(waits.minions, [(away.id(), MinionJobState::Queued)]);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m2");

@@ -14,6 +14,7 @@ use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use super::CallError;
 use crate::link::candidate::{self, Connected};
+use crate::link::token_file::TokenFile;
 use crate::link::trust::PinnedMaster;
 use saline_modules::Host;
 
@@ -69,7 +70,8 @@ impl CallerSession {
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
             versions: ProtocolVersions::OURS,
         };
-        let trusted = PinnedMaster::new(config.master_identity(), config.master_finger.clone());
+        let trusted = PinnedMaster::new(config.master_identity(), config.master_finger.clone())
+            .with_token(TokenFile::of(config).read());
         let trust = trusted.trust().map_err(|why| CallError::Distrust(why.0))?;
         let mut limits = Limits::default();
         limits.max_message = config.max_message_size;

@@ -53,6 +53,7 @@ use saline_modules::grains::{GrainStore, host_name};
 use saline_modules::job::Stop;
 use saline_modules::job_process::{self, JobFolders, JobProcesses, LeftJob};
 use saline_modules::oversize_output;
+use saline_modules::planned_end;
 
 pub use start::{command_line, run, run_with};
 pub use start_error::StartError;
@@ -527,7 +528,8 @@ impl Minion {
         self.jobs.drain().await;
         if let Some(session) = self.session.get() {
             self.returns.flush(&session).await;
-            session.leave(LEAVE_TIMEOUT).await;
+            let planned = planned_end::due(&self.host.cache_dir, self.context.clock.wall());
+            session.leave(planned, LEAVE_TIMEOUT).await;
         } else if let Some(last) = last {
             last.close().await;
         }

@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_channel::{ChannelError, Credentials, Established, Session, establish};
+use saline_channel::{
+    ChannelError, Credentials, Established, Session, Token, establish_with_token,
+};
 use saline_config::MinionConfig;
-use saline_messages::{Admission, Class, MinionId, MinionReply, PendingRequest, SOFTWARE, Welcome};
+use saline_messages::{
+    Admission, Class, MinionId, MinionReply, PendingRequest, SOFTWARE, TokenRefusal, Welcome,
+};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::candidate::Connected;
@@ -15,6 +19,7 @@ use super::connection_state::{ConnectionState, CurrentState};
 use super::minion_session::MinionSession;
 use super::settings::{Delays, LiveConnectionSettings};
 use super::subscription::{SubscribedSession, subscribe};
+use super::token_file::TokenFile;
 use super::trust::{Distrust, PinnedMaster};
 
 /// How long a handshake, or a poll, may take.
@@ -36,6 +41,7 @@ pub struct Authenticator {
     credentials: Credentials,
     /// The file of the master's pinned keys.
     pinned: PathBuf,
+    token: TokenFile,
     settings: LiveConnectionSettings,
     state: CurrentState,
     /// The number of the sessions that were accepted.
@@ -73,6 +79,7 @@ impl Authenticator {
             id,
             credentials,
             pinned: config.master_identity(),
+            token: TokenFile::of(config),
             settings,
             state,
             accepted: AtomicU64::new(0),
@@ -117,8 +124,8 @@ impl Authenticator {
             tracing::debug!("authenticating at {}", connected.endpoint);
             let accepted = match self.handshake(connected, timeout).await {
                 Ok((session, Admission::Accepted(welcome))) => Ok((session, welcome)),
-                Ok((session, Admission::Pending)) => {
-                    match self.await_acceptance(connected, &session).await {
+                Ok((session, Admission::Pending(refused))) => {
+                    match self.await_acceptance(connected, &session, refused).await {
                         Some(welcome) => Ok((session, welcome)),
                         None => Err(reconnect.next_delay()),
                     }
@@ -180,10 +187,13 @@ impl Authenticator {
         timeout: Duration,
     ) -> Result<(Session, Admission), HandshakeError> {
         let finger = self.settings.now().finger.clone();
-        let pinned = PinnedMaster::new(self.pinned.clone(), finger);
+        let token = self.token.read();
+        let pinned = PinnedMaster::new(self.pinned.clone(), finger).with_token(token.clone());
         let trust = pinned.trust()?;
         let deadline = self.clock.after(timeout);
-        let made = establish(at.client.as_ref(), &self.credentials, &trust, deadline).await;
+        let (client, credentials) = (at.client.as_ref(), &self.credentials);
+        let made =
+            establish_with_token(client, credentials, &trust, token.as_ref(), deadline).await;
         let Established {
             session,
             answer,
@@ -196,6 +206,9 @@ impl Authenticator {
             error => HandshakeError::Channel(error),
         })?;
         pinned.pin(&trust, &master);
+        if let Some(token) = &token {
+            self.token.tell_if_not_sent(token, &master);
+        }
         if let Some(outdated) = pinned.outdated_finger(&master)
             && !self.told_outdated_finger.swap(true, Ordering::Relaxed)
         {
@@ -206,11 +219,25 @@ impl Authenticator {
 
     /// Polls until the key is accepted. The master holds a poll for some seconds, until an operator has decided, and
     /// is then asked again at once; when it has no room for that, after a delay. Returns none when the session is
-    /// gone or the key is refused: a new handshake shows which.
-    async fn await_acceptance(&self, at: &Connected, session: &Session) -> Option<Welcome> {
+    /// gone, the key is refused, or there is another token: a new handshake shows which.
+    async fn await_acceptance(
+        &self,
+        at: &Connected,
+        session: &Session,
+        refused: Option<TokenRefusal>,
+    ) -> Option<Welcome> {
+        let name = |token: Option<Token>| token.map(|token| token.name());
+        let presented = name(self.token.read());
         if self.state.set(ConnectionState::Pending) {
+            let token = match refused {
+                Some(refused) => {
+                    let (path, reason) = (self.token.display(), refused.reason());
+                    format!(" (the token in {path} {reason})")
+                }
+                None => String::new(),
+            };
             tracing::warn!(
-                "the master has not accepted this minion's key yet: on the master, run \
+                "the master has not accepted this minion's key yet{token}: on the master, run \
                  `saline-key -a {}`; the fingerprint is {}",
                 self.credentials.id,
                 self.fingerprint()
@@ -231,8 +258,11 @@ impl Authenticator {
             let was_held = self.clock.now() - asked >= HELD;
             let pause = match answer {
                 Ok(MinionReply::Auth(Admission::Accepted(welcome))) => return Some(welcome),
-                Ok(MinionReply::Auth(Admission::Pending)) => {
+                Ok(MinionReply::Auth(Admission::Pending(_))) => {
                     tracing::debug!("the key is not accepted yet");
+                    if name(self.token.read()) != presented {
+                        return None;
+                    }
                     reconnect.reset();
                     if was_held {
                         Duration::ZERO
@@ -258,6 +288,7 @@ impl Authenticator {
     fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MinionSession> {
         let text = format!("session {} over {}", session.id(), at.place());
         tracing::info!("accepted by the master, {text}");
+        self.token.remove();
         self.state.set(ConnectionState::Connected(text));
         let client = Arc::clone(&at.client);
         Arc::new(MinionSession::new(

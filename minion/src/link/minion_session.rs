@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_channel::{ChannelError, Session};
-use saline_messages::{Class, DecodeError, MinionReply, MinionRequest, RefusedVerb, Welcome};
+use saline_messages::{
+    Class, DecodeError, MinionReply, MinionRequest, PlannedEnd, RefusedVerb, Welcome,
+};
 use saline_protocol::transport::{self, Client, Clock, Endpoint};
 use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
@@ -139,13 +141,13 @@ impl MinionSession {
         self.why.get().copied().unwrap_or(Ended::Lost)
     }
 
-    /// Says goodbye to the master and closes the connection.
+    /// Says goodbye to the master, with what the machine is planned to do now, and closes the connection.
     ///
     /// # Cancel safety
     /// A shutdown that was begun goes on.
-    pub async fn leave(&self, within: Duration) {
+    pub async fn leave(&self, planned: Option<PlannedEnd>, within: Duration) {
         if let Err(error) = self
-            .ask(Class::Event, &MinionRequest::Goodbye, within)
+            .ask(Class::Event, &MinionRequest::Goodbye(planned), within)
             .await
         {
             tracing::debug!("the master was not told goodbye: {error}");

@@ -10,4 +10,5 @@ pub(crate) mod message_size;
 pub(crate) mod minion_session;
 pub(crate) mod settings;
 pub(crate) mod subscription;
+pub(crate) mod token_file;
 pub(crate) mod trust;

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use saline_channel::{ChannelError, MasterKeys, MasterTrust};
+use saline_channel::{ChannelError, MasterKeys, MasterTrust, Token};
 
 /// The master's pinned keys and the configured fingerprint.
 #[derive(Debug)]
 pub struct PinnedMaster {
     path: PathBuf,
     finger: Option<String>,
+    /// The token whose master is trusted where nothing else says which one is.
+    token: Option<Token>,
 }
 
 /// The reason why no master is trusted, with the operator's remedy.
@@ -18,11 +20,22 @@ pub struct Distrust(pub String);
 impl PinnedMaster {
     /// Uses the keys in the file `path` and the option `master_finger`.
     pub fn new(path: PathBuf, finger: Option<String>) -> Self {
-        Self { path, finger }
+        Self {
+            path,
+            finger,
+            token: None,
+        }
+    }
+
+    /// Trusts at a first contact no other master than the one that made this token, unless `master_finger` is set.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Self {
+        Self { token, ..self }
     }
 
     /// Returns the trusted master: the pinned one, or, when the configured fingerprint is another key's, the one with that
-    /// which took its place; without a pinned one the one with the configured fingerprint, else the first that answers.
+    /// which took its place; without a pinned one the one with the configured fingerprint, else the one that made the token,
+    /// else the first that answers.
     ///
     /// # Errors
     /// When the pinned keys cannot be read, which is no reason to trust another master.
@@ -30,6 +43,8 @@ impl PinnedMaster {
         let pinned = MasterKeys::read(&self.path).map_err(|error| Distrust(error.to_string()))?;
         let finger = self.finger.clone();
         let Some(known) = pinned else {
+            let of_token = self.token.as_ref().map(|token| token.master().to_owned());
+            let finger = finger.or(of_token);
             return Ok(MasterTrust::FirstUse { finger });
         };
         Ok(match finger {
@@ -121,8 +136,11 @@ impl PinnedMaster {
             (Some(_), Some(_)) => {
                 format!("remove {path} and correct master_finger in the minion's configuration")
             }
+            (None, None) => "remove the file of enrolment_token_file, or put a token of that master into it (`saline-key \
+                             --make-token` on the master)"
+                .to_owned(),
             // There is no file: the configuration alone says whom the minion trusts.
-            (None, _) => "correct master_finger in the minion's configuration".to_owned(),
+            (None, Some(_)) => "correct master_finger in the minion's configuration".to_owned(),
         };
         Distrust(format!(
             "the master that answers has another key than the one that this minion trusts: its \

@@ -41,7 +41,10 @@ async fn it_announces_itself_once_and_says_goodbye() {
     fixture.master.set_pending(vec![jid]);
     minion.stop().await;
     assert_eq!(fired(&fixture.master), 1);
-    assert_eq!(fixture.master.said().last(), Some(&MinionRequest::Goodbye));
+    assert_eq!(
+        fixture.master.said().last(),
+        Some(&MinionRequest::Goodbye(None))
+    );
 }
 
 #[tokio::test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use saline_data::Value;
 use saline_functions::{Failure, FromValue, Mismatch, function};
-use saline_messages::RETCODE_INTERRUPTED;
+use saline_messages::{PlannedEnd, RETCODE_INTERRUPTED};
+use saline_protocol::transport::Clock;
 
 use crate::command::Command;
-use crate::{Functions, JobContext, Outcome};
+use crate::{Functions, JobContext, Outcome, planned_end};
 
 pub(super) const FUNCTIONS: Functions = &[
     &HALT,
@@ -90,7 +91,9 @@ fn shutdown_abort(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<
     if test {
         return Ok(Outcome::from(true));
     }
-    run(job, &["shutdown", "-c"])
+    let cancelled = run(job, &["shutdown", "-c"])?;
+    forget(&job.host.cache_dir);
+    Ok(cancelled)
 }
 
 /// Whether a package that was installed waits for the machine to be started anew. Debian's packages say so in
@@ -137,12 +140,34 @@ fn plan(
         ];
         return Ok(Outcome::from(Value::map(plan)));
     }
+    let end = match option {
+        "-r" => PlannedEnd::Reboot,
+        _ => PlannedEnd::PowerOff,
+    };
+    let Minutes(minutes) = at_time.unwrap_or(Minutes(0));
+    let then = Clock.wall() + Duration::from_secs(minutes * 60);
+    let cache_dir = &job.host.cache_dir;
+    // Before, since the minion may be stopped at once. Without the note the master sees a minion that stops, and no more.
+    if let Err(error) = planned_end::note(cache_dir, end, then) {
+        tracing::warn!("the master will not be told that the machine's end was planned: {error}");
+    }
     match run(job, &["shutdown", option, &at]) {
         // systemd was quicker to stop the minion than the program to end.
         Err(Failure::Ended { retcode, .. }) if at == "now" && retcode == RETCODE_INTERRUPTED => {
             Ok(Outcome::from(true))
         }
-        other => other,
+        Ok(planned) => Ok(planned),
+        Err(failed) => {
+            forget(cache_dir);
+            Err(failed)
+        }
+    }
+}
+
+/// Forgets what was noted of the machine's end.
+fn forget(cache_dir: &Path) {
+    if let Err(error) = planned_end::forget(cache_dir) {
+        tracing::warn!("the note of the machine's end is still there: {error}");
     }
 }
 

@@ -92,6 +92,7 @@ impl Master for Table {
                 let is_here = |silent: &&MinionId| page.iter().any(|(m, _)| m == *silent);
                 Ok(OperatorReply::States(StatesPage {
                     silent: state.silent.iter().filter(is_here).cloned().collect(),
+                    planned: Vec::new(),
                     disputed: state.disputed.iter().filter(is_here).cloned().collect(),
                     busy: state.busy.iter().filter(is_here).cloned().collect(),
                     states: page,

@@ -146,7 +146,7 @@ async fn requests_that_wait_for_the_disk_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn farewells_are_bounded() {
-    is_bounded(&cost(&MinionRequest::Goodbye, 100), 120, UNBOUNDED).await;
+    is_bounded(&cost(&MinionRequest::Goodbye(None), 100), 120, UNBOUNDED).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,11 +252,11 @@ async fn a_request_that_is_refused_takes_nothing() {
     exhaust(
         &accounts,
         "a",
-        &cost(&MinionRequest::Goodbye, 100),
+        &cost(&MinionRequest::Goodbye(None), 100),
         UNBOUNDED,
     );
     for _ in 0..1_000 {
-        let large = cost(&MinionRequest::Goodbye, 64 << 20);
+        let large = cost(&MinionRequest::Goodbye(None), 64 << 20);
         assert!(draw(&accounts, "a", &large, UNBOUNDED).is_err());
     }
     assert_eq!(
@@ -268,7 +268,7 @@ async fn a_request_that_is_refused_takes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_account_goes_with_the_key() {
     let accounts = Accounts::new(Clock);
-    let farewell = cost(&MinionRequest::Goodbye, 100);
+    let farewell = cost(&MinionRequest::Goodbye(None), 100);
     exhaust(&accounts, "a", &farewell, UNBOUNDED);
     accounts.sweep(UNBOUNDED);
     assert!(
@@ -286,7 +286,7 @@ async fn an_account_goes_with_the_key() {
 #[tokio::test(start_paused = true)]
 async fn the_log_names_a_minion_once_a_second() {
     let accounts = Accounts::new(Clock);
-    let farewell = cost(&MinionRequest::Goodbye, 100);
+    let farewell = cost(&MinionRequest::Goodbye(None), 100);
     exhaust(&accounts, "a", &farewell, UNBOUNDED);
     let is_reported = || {
         let taken = accounts.take(&id("a"), &farewell, UNBOUNDED, None);

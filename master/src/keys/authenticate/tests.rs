@@ -126,7 +126,7 @@ const TABLE: &[Row] = &[
         name: "a rejected key does not reject the pending one",
         before: &[(Pending, SAME), (Rejected, OTHER)],
         policy: PLAIN,
-        verdict: (Admission::Pending, "pend", true, false),
+        verdict: (Admission::Pending(None), "pend", true, false),
         after: &[(Pending, SAME), (Rejected, OTHER)],
     },
     Row {
@@ -161,7 +161,7 @@ const TABLE: &[Row] = &[
         name: "none",
         before: &[],
         policy: PLAIN,
-        verdict: (Admission::Pending, "pend", true, true),
+        verdict: (Admission::Pending(None), "pend", true, true),
         after: &[(Pending, SAME)],
     },
     Row {
@@ -175,7 +175,7 @@ const TABLE: &[Row] = &[
         name: "none, denied before: denied is no state of an id",
         before: &[(Denied, SAME)],
         policy: PLAIN,
-        verdict: (Admission::Pending, "pend", true, true),
+        verdict: (Admission::Pending(None), "pend", true, true),
         after: &[(Denied, SAME), (Pending, SAME)],
     },
     Row {
@@ -206,7 +206,7 @@ const TABLE: &[Row] = &[
         name: "pending, same",
         before: &[(Pending, SAME)],
         policy: PLAIN,
-        verdict: (Admission::Pending, "pend", true, false),
+        verdict: (Admission::Pending(None), "pend", true, false),
         after: &[(Pending, SAME)],
     },
     Row {
@@ -216,7 +216,7 @@ const TABLE: &[Row] = &[
             max_pending: 0,
             ..PLAIN
         },
-        verdict: (Admission::Pending, "pend", true, false),
+        verdict: (Admission::Pending(None), "pend", true, false),
         after: &[(Pending, SAME)],
     },
     Row {
@@ -274,17 +274,22 @@ fn lists_of_ids_accept_and_reject_new_and_waiting_keys() {
     };
     let come = |name: &str, number, policy: &KeyPolicy| {
         let verdict = store.authenticate(&id(name), key(number), Source::Process, policy);
-        (verdict.admission, verdict.changed, verdict.rule)
+        let rule = verdict.rule.map(Cow::into_owned);
+        (verdict.admission, verdict.changed, rule)
     };
-    let accepted = (Admission::Accepted(()), true, Some("autosign_file"));
+    let by = |option: &str| Some(option.to_owned());
+    let accepted = (Admission::Accepted(()), true, by("autosign_file"));
     assert_eq!(come("web1", SAME, &policy), accepted);
     assert_eq!(come("web1", OTHER, &policy).0, Admission::Denied);
-    assert_eq!(come("db1", SAME, &policy), (Admission::Pending, true, None));
+    assert_eq!(
+        come("db1", SAME, &policy),
+        (Admission::Pending(None), true, None)
+    );
     // Both lists name it. A stranger leaves no file; a key that waited is kept as rejected.
-    let rejected = |changed| (Admission::Rejected, changed, Some("autoreject_file"));
+    let rejected = |changed| (Admission::Rejected, changed, by("autoreject_file"));
     assert_eq!(come("web9", SAME, &policy), rejected(false));
     assert_eq!(store.count(Rejected).unwrap(), 0);
-    assert_eq!(come("old1", SAME, &PLAIN).0, Admission::Pending);
+    assert_eq!(come("old1", SAME, &PLAIN).0, Admission::Pending(None));
     assert_eq!(come("old1", SAME, &policy), rejected(true));
     assert_eq!(
         (
@@ -302,7 +307,7 @@ fn lists_of_ids_accept_and_reject_new_and_waiting_keys() {
         auto_accept: true,
         ..policy
     };
-    assert_eq!(come("web2", SAME, &auto).0, Admission::Pending);
+    assert_eq!(come("web2", SAME, &auto).0, Admission::Pending(None));
 }
 
 #[test]
@@ -342,10 +347,10 @@ fn strangers_cannot_fill_the_disk() {
             .admission
     };
     for number in 0..10 {
-        assert_eq!(come(format!("m{number}")), Admission::Pending);
+        assert_eq!(come(format!("m{number}")), Admission::Pending(None));
     }
     assert_eq!(come("m10".to_owned()), Admission::Full);
-    assert_eq!(come("m9".to_owned()), Admission::Pending);
+    assert_eq!(come("m9".to_owned()), Admission::Pending(None));
     assert_eq!(store.count(KeyState::Pending).unwrap(), 10);
     // Other keys under accepted ids: one is kept of each, and as many as there may be pending ones.
     for name in (0..20).map(|number| format!("known{number}")) {
@@ -371,7 +376,7 @@ fn strangers_cannot_fill_the_disk() {
         saline_messages::KeyAction::Delete,
         keys,
     ));
-    assert_eq!(come("m10".to_owned()), Admission::Pending);
+    assert_eq!(come("m10".to_owned()), Admission::Pending(None));
 }
 
 fn source(number: u8) -> Source {
@@ -466,7 +471,7 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
     store.authenticate(&id("waits"), key(1), Source::Process, &policy);
     assert_eq!(store.expire(week).unwrap(), [(Pending, id("stranger"))]);
     let new = store.authenticate(&id("new"), key(7), Source::Process, &policy);
-    assert_eq!(new.admission, Admission::Pending);
+    assert_eq!(new.admission, Admission::Pending(None));
 }
 
 #[test]
@@ -497,4 +502,85 @@ fn pending_keys_keep_their_sources_over_a_restart() {
     );
     let text = std::fs::read_to_string(place.file(Pending, "a")).unwrap();
     assert!(text.starts_with("Presented-From: 192.0.2.1\n"), "{text}");
+}
+
+#[test]
+fn a_token_accepts_what_an_operator_would_decide_about() {
+    let name = TokenName([1, 2, 3, 4]);
+    let (good, used) = (|| Ok(name), || Err(TokenRefusal::Used));
+    let pending = |why| Admission::Pending(Some(why));
+    let place = Place::new();
+    let store = place.open();
+    let come = |minion: &str, number, policy: &KeyPolicy, take_use: TakeUse<'_>| {
+        let (minion, key) = (id(minion), key(number));
+        let source = Source::Process;
+        store.authenticate_with_token(&minion, key, source, policy, Some(take_use))
+    };
+    let verdict = come("web1", SAME, &PLAIN, &good);
+    assert_eq!(verdict.admission, Admission::Accepted(()));
+    assert_eq!(verdict.rule.as_deref(), Some("token 01020304"));
+    // An accepted key needs none, and another key of the id is denied whatever it brings.
+    let unasked = || -> Result<TokenName, TokenRefusal> { panic!("a use was taken") };
+    assert!(come("web1", SAME, &PLAIN, &unasked).admission.is_accepted());
+    assert_eq!(
+        come("web1", OTHER, &PLAIN, &unasked).admission,
+        Admission::Denied
+    );
+    // Nor is one taken where another rule decides, or a rejected key comes.
+    assert!(come("web2", SAME, &AUTO, &unasked).admission.is_accepted());
+    place.seed(Rejected, "web3", SAME);
+    assert_eq!(
+        come("web3", SAME, &PLAIN, &unasked).admission,
+        Admission::Rejected
+    );
+    // A wrong one leaves the key waiting, and a good one takes the place of a key that waits.
+    let verdict = come("web4", OTHER, &PLAIN, &used);
+    assert_eq!(verdict.admission, pending(TokenRefusal::Used));
+    assert_eq!(verdict.token_refused, Some(TokenRefusal::Used));
+    assert_eq!(
+        come("web4", SAME, &PLAIN, &used).admission,
+        Admission::Denied
+    );
+    assert!(come("web4", SAME, &PLAIN, &good).admission.is_accepted());
+    assert_eq!(store.count(Pending).unwrap(), 0);
+    assert_eq!(
+        come("web4", OTHER, &PLAIN, &unasked).admission,
+        Admission::Denied
+    );
+    // While the list of ids to reject cannot be read, only an operator accepts.
+    let lists = tempfile::tempdir().unwrap();
+    let path = lists.path().join("reject");
+    std::fs::write(&path, "(\n").unwrap();
+    let policy = KeyPolicy {
+        autoreject: Some(Arc::new(IdFile::new("autoreject_file", &path))),
+        ..PLAIN
+    };
+    let verdict = come("web5", SAME, &policy, &unasked);
+    assert_eq!(verdict.admission, pending(TokenRefusal::Unavailable));
+    std::fs::write(&path, "web5\n").unwrap();
+    assert_eq!(
+        come("web5", SAME, &policy, &unasked).admission,
+        Admission::Rejected
+    );
+}
+
+#[test]
+fn a_key_that_cannot_be_stored_costs_its_token() {
+    let place = Place::new();
+    let store = place.open();
+    std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
+    let uses = std::cell::Cell::new(0);
+    let take_use = || {
+        uses.set(uses.get() + 1);
+        Ok(TokenName([1; 4]))
+    };
+    let verdict = store.authenticate_with_token(
+        &id("web1"),
+        key(SAME),
+        Source::Process,
+        &PLAIN,
+        Some(&take_use),
+    );
+    assert_eq!(uses.get(), 1);
+    assert!(!verdict.admission.is_accepted());
 }

@@ -136,14 +136,14 @@ async fn one_source_does_not_keep_new_minions_of_others_out() {
     // They keep their places by presenting their keys, all but one.
     for stranger in &strangers[1..] {
         let polled = stranger.ask(&MinionRequest::Poll).await;
-        assert_eq!(polled, MinionReply::Auth(Admission::Pending));
+        assert_eq!(polled, MinionReply::Auth(Admission::Pending(None)));
     }
     let new = listener.minion(2, "new").await;
-    assert_eq!(new.established.answer, Admission::Pending);
+    assert_eq!(new.established.answer, Admission::Pending(None));
     let full = MinionReply::Auth(Admission::Full);
     assert_eq!(strangers[0].ask(&MinionRequest::Poll).await, full);
     for waits in strangers[1..].iter().chain([&new]) {
         let polled = waits.ask(&MinionRequest::Poll).await;
-        assert_eq!(polled, MinionReply::Auth(Admission::Pending));
+        assert_eq!(polled, MinionReply::Auth(Admission::Pending(None)));
     }
 }

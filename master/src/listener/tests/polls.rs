@@ -7,7 +7,7 @@ async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
     let listener = TestListener::start(|_| {}).await;
     listener.hold_no_polls();
     let waits = listener.minion(1, "waits").await;
-    let pending = MinionReply::Auth(Admission::Pending);
+    let pending = MinionReply::Auth(Admission::Pending(None));
     let began = Clock.now();
     let mut answered = 0;
     let after_ms = loop {
@@ -45,5 +45,5 @@ async fn polls_of_many_sessions_take_few_threads() {
         () = Clock.pause(Duration::from_millis(200)) => {}
     }
     drop(reading);
-    assert_eq!(poll.await, MinionReply::Auth(Admission::Pending));
+    assert_eq!(poll.await, MinionReply::Auth(Admission::Pending(None)));
 }

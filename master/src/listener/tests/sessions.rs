@@ -17,7 +17,7 @@ async fn a_minion_that_reconciles_again_and_again_waits() {
     }
     assert!(done >= 120, "{done}");
     // It does not get around that by farewells and new sessions.
-    let farewell = minion.ask(&MinionRequest::Goodbye).await;
+    let farewell = minion.ask(&MinionRequest::Goodbye(None)).await;
     assert!(matches!(farewell, MinionReply::Busy { .. }), "{farewell:?}");
     let trust = MasterTrust::Pinned(listener.keys.clone());
     let again = listener
@@ -61,7 +61,7 @@ fn verbs() -> Vec<MinionRequest> {
             digest: [0; 32],
             grains: None,
         }),
-        MinionRequest::Goodbye,
+        MinionRequest::Goodbye(None),
     ]
 }
 
@@ -147,7 +147,10 @@ async fn a_master_that_is_full_takes_another_minion_when_one_has_gone() {
     let credentials = first.credentials.clone();
     let again = listener.contact(1, credentials, &trust).await.unwrap();
     assert!(again.established.answer.is_accepted(), "it is here already");
-    assert_eq!(first.ask(&MinionRequest::Goodbye).await, MinionReply::Done);
+    assert_eq!(
+        first.ask(&MinionRequest::Goodbye(None)).await,
+        MinionReply::Done
+    );
     let second = listener.minion(1, "m2").await;
     assert!(second.established.answer.is_accepted());
 }

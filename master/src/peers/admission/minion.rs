@@ -1,22 +1,24 @@
 //! Decides about a minion: whether its key is accepted, whether there is room for it, and what operators are told.
 
+use std::sync::Arc;
+
 use saline_channel::PublicIdentity;
 use saline_channel::noise::VerifiedPeer;
 use saline_messages::{Admission, EventOrigin, MinionId};
 use saline_protocol::transport::{Peer, Source};
 
-use super::{AdmissionControl, short};
+use super::{AdmissionControl, FirstContact, short};
 use crate::decisions::Details;
-use crate::keys::{KeysUnreadable, Verdict};
+use crate::keys::{KeyStore, KeysUnreadable, Verdict};
 
 impl AdmissionControl {
-    /// Decides about a minion: at its first contact over the connection `first`, or again.
+    /// Decides about a minion: at its first contact, or again.
     pub(super) async fn minion(
         &self,
         id: &MinionId,
         identity: PublicIdentity,
         source: Source,
-        first: Option<Peer>,
+        first: Option<FirstContact>,
     ) -> Admission<()> {
         if self.is_full(id) {
             if self.limiter.allows(id) {
@@ -30,10 +32,20 @@ impl AdmissionControl {
         }
         let (asked, policy) = (id.clone(), self.settings.now().policy);
         let max_pending = policy.max_pending;
-        let verdict = self
-            .keys
-            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, &policy))
-            .await;
+        let (first, token) = match first {
+            Some(FirstContact { peer, token }) => (Some(peer), token),
+            None => (None, None),
+        };
+        let (tokens, now) = (Arc::clone(&self.tokens), self.clock.now());
+        let name = token.as_ref().map(|token| token.name);
+        let authenticate = move |keys: &KeyStore| {
+            let Some(token) = token else {
+                return keys.authenticate(&asked, identity.0, source, &policy);
+            };
+            let take_use = || tokens.take_use(&token, &asked, now).map(|()| token.name);
+            keys.authenticate_with_token(&asked, identity.0, source, &policy, Some(&take_use))
+        };
+        let verdict = self.keys.with_minions(authenticate).await;
         let Some(verdict) = verdict else {
             return Admission::Full;
         };
@@ -64,7 +76,7 @@ impl AdmissionControl {
             let rule = "another key is known under the id";
             self.decisions.note_key_refused(id, subject, rule).await;
         }
-        if let Some(rule) = verdict.rule.filter(|_| verdict.changed) {
+        if let Some(rule) = verdict.rule.as_deref().filter(|_| verdict.changed) {
             let act = match verdict.admission.is_accepted() {
                 true => "accept",
                 false => "reject",
@@ -76,6 +88,17 @@ impl AdmissionControl {
                 ..Details::default()
             };
             self.decisions.note_own_act(rule, details).await;
+        }
+        if verdict.is_by_token {
+            self.events.key(EventOrigin::master(), id, "accept").await;
+        }
+        if let (Some(name), Some(refused)) = (name, verdict.token_refused)
+            && self.warnings.take()
+        {
+            let reason = refused.reason();
+            tracing::warn!(
+                "the token {name} of minion {id} does not let it in: the token {reason}"
+            );
         }
         self.report(id, identity, &verdict, is_new, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
@@ -144,10 +167,10 @@ impl AdmissionControl {
         let (act, key) = (verdict.act, identity.fingerprint());
         let from = first.map_or_else(String::new, |peer| format!(" at {peer}"));
         let is_warning = is_new
-            && matches!(verdict.admission, Admission::Pending | Admission::Denied)
+            && matches!(verdict.admission, Admission::Pending(_) | Admission::Denied)
             && self.warnings.take();
         match &verdict.admission {
-            Admission::Pending if is_warning => tracing::warn!(
+            Admission::Pending(_) if is_warning => tracing::warn!(
                 "the key of minion {id}{from} waits to be accepted: its fingerprint is {key}; `saline-key -a \
                  {id}` accepts it"
             ),
@@ -155,7 +178,13 @@ impl AdmissionControl {
                 "minion {id}{from} is denied: its key, fingerprint {key}, is not the one that is known under \
                  this id, which `saline-key -f {id}` shows"
             ),
-            _ => tracing::info!("minion {id}{from}: {act} (key {})", short(&identity)),
+            _ => {
+                let by = verdict
+                    .rule
+                    .as_deref()
+                    .map_or_else(String::new, |rule| format!(" by {rule}"));
+                tracing::info!("minion {id}{from}: {act}{by} (key {})", short(&identity));
+            }
         }
         self.events.auth(id, act, verdict.result, identity).await;
     }

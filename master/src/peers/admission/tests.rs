@@ -106,6 +106,7 @@ async fn names_of_strangers_do_not_fill_the_log() {
         versions: ProtocolVersions::OURS,
         software: SOFTWARE.to_owned(),
         attempted: None,
+        token: None,
     };
     for number in 0..3_000 {
         let id = format!("operator{number}");

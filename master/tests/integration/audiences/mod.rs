@@ -132,10 +132,10 @@ async fn a_pending_key_only_polls() {
     let scene = Scene::new().await;
     let deployment = Deployment::start(false).await;
     let pending = deployment.minion("victim").await;
-    assert_eq!(pending.established.answer, Admission::Pending);
+    assert_eq!(pending.established.answer, Admission::Pending(None));
     for verb in verbs::of_minions(&scene.jid) {
         match ask(&pending, &verb).await {
-            Ok(MinionReply::Auth(Admission::Pending)) => {
+            Ok(MinionReply::Auth(Admission::Pending(None))) => {
                 assert!(matches!(verb, MinionRequest::Poll), "{verb:?}");
             }
             reply => assert_eq!(refused(reply), RefusedVerb::Malformed, "{verb:?}"),
@@ -204,7 +204,7 @@ async fn another_minion_acts_for_itself_alone() {
                 | MinionRequest::Declined { .. }
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
-                | MinionRequest::Goodbye,
+                | MinionRequest::Goodbye(_),
                 _,
             ) => {}
         }

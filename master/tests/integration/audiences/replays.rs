@@ -57,7 +57,7 @@ async fn what_was_captured_has_no_second_effect() {
         peer.reconcile().await;
         let jid = operator.publish("m1").await.jid.unwrap();
         for verb in verbs::of_minions(&jid) {
-            if !matches!(verb, MinionRequest::Goodbye) {
+            if !matches!(verb, MinionRequest::Goodbye(_)) {
                 peer.ask(verb).await;
             }
         }

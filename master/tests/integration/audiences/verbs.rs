@@ -6,7 +6,7 @@ use saline_messages::{
     Arguments, BatchRequest, CallerReturn, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid,
     JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest,
     OperatorRequest, Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, ScheduledReturn, StartId, encode,
+    RunnerCall, RunnerRequest, ScheduledReturn, StartId, TokenRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -93,8 +93,8 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             path: "forged".into(),
             part: Outgoing::new(b"forged".to_vec()).part(0, usize::MAX),
         }),
-        MinionRequest::Files(_) => MinionRequest::Goodbye,
-        MinionRequest::Goodbye => return None,
+        MinionRequest::Files(_) => MinionRequest::Goodbye(None),
+        MinionRequest::Goodbye(_) => return None,
     })
 }
 
@@ -148,7 +148,8 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             OperatorRequest::LastSeen(vec![MinionId::parse("m1").unwrap()])
         }
         OperatorRequest::LastSeen(_) => OperatorRequest::RotateGroupKey,
-        OperatorRequest::RotateGroupKey => return None,
+        OperatorRequest::RotateGroupKey => OperatorRequest::Tokens(TokenRequest::List),
+        OperatorRequest::Tokens(_) => return None,
     })
 }
 

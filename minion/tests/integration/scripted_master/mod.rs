@@ -135,7 +135,7 @@ impl ScriptedMaster {
             return answer;
         }
         let admission = match state.waits {
-            true => Admission::Pending,
+            true => Admission::Pending(None),
             false => welcome(NOW, 100, Some(material(state.last_all))),
         };
         let mut sessions = self.sessions.lock().unwrap();

@@ -1,0 +1,83 @@
+//! The file with the token by which the master lets this minion in. It is read at each handshake, and removed when the master
+//! has accepted the minion.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use saline_channel::{MasterKeys, Token, key_file};
+use saline_config::MinionConfig;
+
+/// The file with the token.
+#[derive(Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+    /// What was logged last of the file, so that it is logged once.
+    told: Mutex<Option<String>>,
+}
+
+impl TokenFile {
+    /// Uses the file of `enrolment_token_file`.
+    pub fn of(config: &MinionConfig) -> Self {
+        Self {
+            path: config.enrolment_token_file.clone(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Returns the token in the file; none when there is no file, or it cannot be used, which is logged once. Blocks on the
+    /// disk.
+    pub fn read(&self) -> Option<Token> {
+        let path = self.path.display();
+        let wrong = match key_file::read_private(&self.path) {
+            Ok(None) => return None,
+            Ok(Some(text)) => match text.parse() {
+                Ok(token) => return Some(token),
+                Err(error) => format!("{path} is not used: {error}"),
+            },
+            Err(error) => format!("the token is not used: {error}"),
+        };
+        self.tell(wrong);
+        None
+    }
+
+    /// Returns where the file is, for the log.
+    pub fn display(&self) -> impl std::fmt::Display + '_ {
+        self.path.display()
+    }
+
+    /// Logs once that the master that the minion trusts did not get the token, since another one made it.
+    pub fn tell_if_not_sent(&self, token: &Token, master: &MasterKeys) {
+        let made_by = token.master();
+        if master.identity.has_fingerprint(made_by) || master.had_fingerprint(made_by) {
+            return;
+        }
+        let (path, name) = (self.path.display(), token.name());
+        let trusted = master.identity.fingerprint();
+        self.tell(format!(
+            "the token {name} in {path} was made by another master than the one that this minion trusts, and was not sent: \
+             trusted is {trusted}"
+        ));
+    }
+
+    /// Removes the file, if there is one, since the master has accepted the minion. Blocks on the disk.
+    pub fn remove(&self) {
+        let path = self.path.display();
+        match fs::remove_file(&self.path) {
+            Ok(()) => tracing::info!("{path} is removed: the master has accepted this minion"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.tell(format!(
+                "{path} cannot be removed: {error}; remove it, since the master has accepted this minion and a token is secret"
+            )),
+        }
+    }
+
+    fn tell(&self, line: String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&line) {
+            tracing::warn!("{line}");
+            *told = Some(line);
+        }
+    }
+}
