@@ -2,12 +2,7 @@
 
 use saline_config::{MasterConfig, MinionConfig};
 
-use crate::folder::{SCHEMES, folder, minion_error};
-
-fn minion(files: &[(&str, &str)]) -> MinionConfig {
-    let folder = folder(files);
-    MinionConfig::load(folder.path(), SCHEMES).unwrap().config
-}
+use crate::folder::{SCHEMES, folder, minion, minion_error};
 
 #[test]
 fn mistakes_are_told_with_their_place_and_the_nearest_keyword() {
@@ -33,13 +28,13 @@ fn mistakes_are_told_with_their_place_and_the_nearest_keyword() {
             r#"DIR/minion:1:18: option "schedule_missed" takes `skip` or `run_once`, not the text "run""#,
         ),
     ] {
-        assert_eq!(minion_error(&[("minion", text)]), error);
+        assert_eq!(minion_error(text), error);
     }
 }
 
 #[test]
 fn jobs_of_later_files_are_added_and_take_the_place_of_others() {
-    let config = minion(&[
+    let dir = folder(&[
         (
             "minion",
             "schedule: {a: {function: test.ping, seconds: 1}, b: {function: test.ping, seconds: 1}}\n",
@@ -49,7 +44,8 @@ fn jobs_of_later_files_are_added_and_take_the_place_of_others() {
             "schedule: {b: {function: test.version, seconds: 1}, c: {function: test.ping, seconds: 1}}\n",
         ),
     ]);
-    let jobs = config.schedule.jobs;
+    let loaded = MinionConfig::load(dir.path(), SCHEMES).unwrap();
+    let jobs = loaded.config.schedule.jobs;
     let jobs: Vec<_> = jobs
         .iter()
         .map(|(name, job)| (name.as_str(), job.function.as_str()))
@@ -75,7 +71,7 @@ fn the_examples_of_the_documentation_are_read() {
         .map(|rest| rest.split("```").next().unwrap())
         .collect();
     assert_eq!(blocks.len(), 2);
-    let jobs = minion(&[("minion", blocks[0])]).schedule.jobs;
+    let jobs = minion(blocks[0]).schedule.jobs;
     assert_eq!(
         jobs.iter()
             .map(|(name, _)| name.as_str())
