@@ -75,12 +75,12 @@ pub(crate) fn set_aside(path: &Path, consequence: &str) {
     let aside = PathBuf::from(name);
     match fs::rename(path, &aside) {
         Ok(()) => tracing::warn!(
-            "{} is damaged, and was renamed to {}: {consequence}",
+            "{} is damaged or cannot be read, and was renamed to {}: {consequence}",
             path.display(),
             aside.display()
         ),
         Err(error) => tracing::warn!(
-            "{} is damaged, and cannot be renamed ({error}): {consequence}",
+            "{} is damaged or cannot be read, and cannot be renamed ({error}): {consequence}",
             path.display()
         ),
     }

@@ -37,8 +37,9 @@ impl SavedFile {
                 set_aside(path, consequence);
                 SavedJobs::default()
             }),
+            // It may be whole, and the next change would take its place.
             Err(error) => {
-                tracing::error!("{} cannot be read ({error}): {consequence}", path.display());
+                set_aside(path, &format!("{consequence} ({error})"));
                 SavedJobs::default()
             }
         }

@@ -158,6 +158,8 @@ struct Job {
 pub struct Schedule {
     zone: TimeZone,
     jobs: BTreeMap<String, Job>,
+    /// How many runs of jobs that were removed are under way, by the names of the jobs.
+    leftover: BTreeMap<String, usize>,
     enabled: bool,
     delays: Delays,
 }
@@ -204,6 +206,7 @@ impl Schedule {
         Self {
             zone,
             jobs: BTreeMap::new(),
+            leftover: BTreeMap::new(),
             enabled: true,
             delays: Delays(seed),
         }
@@ -288,15 +291,25 @@ impl Schedule {
                 last_run: before.last_run,
                 ..Job::new(entry, now.wall)
             },
-            None => Job::new(entry, now.wall),
+            None => Job {
+                running: self.leftover.remove(name).unwrap_or_default(),
+                ..Job::new(entry, now.wall)
+            },
         };
         job.begin(&self.zone, &mut self.delays, now);
         self.jobs.insert(name.to_owned(), job);
     }
 
-    /// Removes a job. Returns whether there was one. A run that is under way goes on.
+    /// Removes a job. Returns whether there was one. A run that is under way goes on, and counts for a job that is added
+    /// under the same name meanwhile.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.jobs.remove(name).is_some()
+        let Some(job) = self.jobs.remove(name) else {
+            return false;
+        };
+        if job.running > 0 {
+            self.leftover.insert(name.to_owned(), job.running);
+        }
+        true
     }
 
     /// Has a job run by the clock, or not. What was due meanwhile is over. Returns whether there is such a job.
@@ -397,6 +410,11 @@ impl Schedule {
     pub fn ended(&mut self, name: &str) {
         if let Some(job) = self.jobs.get_mut(name) {
             job.running = job.running.saturating_sub(1);
+        } else if let Some(running) = self.leftover.get_mut(name) {
+            *running = running.saturating_sub(1);
+            if *running == 0 {
+                self.leftover.remove(name);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //! The run of a job is on the disk before it begins, unless its interval is shorter than a minute: after a crash no due
 //! time is served again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +88,8 @@ pub struct Scheduler {
 struct Files {
     memory: RunMemory,
     saved: Option<SavedFile>,
+    /// What the file of saved jobs has, which changes that are not to be saved leave alone.
+    on_disk: SavedJobs,
 }
 
 #[derive(Debug)]
@@ -95,10 +97,8 @@ struct State {
     schedule: Schedule,
     /// The jobs of the configuration.
     configured: BTreeMap<String, Arc<Entry>>,
-    /// What functions have changed, and what of it is in the file.
+    /// What functions have changed, whether it is in the file or not.
     saved: SavedJobs,
-    /// Jobs that were added and are not to be saved.
-    unsaved: BTreeSet<String>,
     /// Runs that somebody ordered.
     ordered: Vec<Due>,
     /// When the runs were noted last.
@@ -141,12 +141,12 @@ impl Scheduler {
             files: Mutex::new(Files {
                 memory,
                 saved: saved_file,
+                on_disk: saved.clone(),
             }),
             state: Mutex::new(State {
                 schedule: Schedule::new(TimeZone::system(), seed),
                 configured: to_map(configured),
                 saved,
-                unsaved: BTreeSet::new(),
                 ordered: Vec::new(),
                 noted: began,
                 is_unnoted: false,
@@ -228,9 +228,10 @@ impl Scheduler {
     /// When there is one of this name, or it cannot be saved.
     pub fn add(&self, name: &str, entry: Entry, persist: bool) -> Result<(), ChangeError> {
         self.check_add(name)?;
-        self.change(persist, |state| {
-            state.saved.jobs.insert(name.to_owned(), Arc::new(entry));
-            state.note_persistence(name, persist);
+        let entry = Arc::new(entry);
+        self.change(persist, |saved| {
+            saved.jobs.insert(name.to_owned(), Arc::clone(&entry));
+            saved.disabled.remove(name);
         })
     }
 
@@ -255,9 +256,9 @@ impl Scheduler {
     /// When there is none of this name, it is in the configuration, or it cannot be saved.
     pub fn modify(&self, name: &str, entry: Entry, persist: bool) -> Result<(), ChangeError> {
         self.check_changeable(name)?;
-        self.change(persist, |state| {
-            state.saved.jobs.insert(name.to_owned(), Arc::new(entry));
-            state.note_persistence(name, persist);
+        let entry = Arc::new(entry);
+        self.change(persist, |saved| {
+            saved.jobs.insert(name.to_owned(), Arc::clone(&entry));
         })
     }
 
@@ -282,9 +283,9 @@ impl Scheduler {
     /// When there is none of this name, it is in the configuration, or the change cannot be saved.
     pub fn delete(&self, name: &str, persist: bool) -> Result<(), ChangeError> {
         self.check_changeable(name)?;
-        self.change(persist, |state| {
-            state.saved.jobs.remove(name);
-            state.unsaved.remove(name);
+        self.change(persist, |saved| {
+            saved.jobs.remove(name);
+            saved.disabled.remove(name);
         })
     }
 
@@ -296,12 +297,12 @@ impl Scheduler {
         if !self.state().has(name) {
             return Err(ChangeError::NoSuchJob(name.to_owned()));
         }
-        self.change(persist, |state| {
+        self.change(persist, |saved| {
             match enabled {
-                true => state.saved.disabled.remove(name),
-                false => state.saved.disabled.insert(name.to_owned()),
+                true => saved.disabled.remove(name),
+                false => saved.disabled.insert(name.to_owned()),
             };
-            if let Some(entry) = state.saved.jobs.get_mut(name)
+            if let Some(entry) = saved.jobs.get_mut(name)
                 && enabled
                 && !entry.enabled
             {
@@ -315,7 +316,7 @@ impl Scheduler {
     /// # Errors
     /// When the change cannot be saved.
     pub fn enable(&self, enabled: bool, persist: bool) -> Result<(), ChangeError> {
-        self.change(persist, |state| state.saved.all_disabled = !enabled)
+        self.change(persist, |saved| saved.all_disabled = !enabled)
     }
 
     /// Has a job run now.
@@ -336,23 +337,25 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Saves everything, also what was added so that it is not saved.
+    /// Saves everything, also what was changed so that it is not saved.
     ///
     /// # Errors
     /// When the disk does not take it.
     pub fn save(&self) -> Result<(), ChangeError> {
-        self.change(true, |state| state.unsaved.clear())
+        let mut files = self.files();
+        let saved = self.state().saved.clone();
+        files.save(saved)
     }
 
     /// Forgets what is not saved, and reads the file again. Blocks on the disk.
     pub fn reload(&self) {
-        let files = self.files();
+        let mut files = self.files();
         let Some(file) = &files.saved else { return };
         let saved = file.read();
+        files.on_disk = saved.clone();
         let now = self.time();
         let mut state = self.state();
         state.saved = saved;
-        state.unsaved.clear();
         state.refresh(now);
         drop(state);
         self.changed.notify_one();
@@ -399,24 +402,18 @@ impl Scheduler {
         self.skips.load(Ordering::Relaxed)
     }
 
-    /// Makes a change and saves it if `persist`. When it cannot be saved nothing has changed.
-    fn change(&self, persist: bool, change: impl FnOnce(&mut State)) -> Result<(), ChangeError> {
-        let files = self.files();
+    /// Makes a change: to what the file has as well if `persist`. When that cannot be saved nothing has changed.
+    fn change(&self, persist: bool, change: impl Fn(&mut SavedJobs)) -> Result<(), ChangeError> {
+        // Keeps the changes in their order. The state is not locked while the disk is written.
+        let mut files = self.files();
+        if persist {
+            let mut to_save = files.on_disk.clone();
+            change(&mut to_save);
+            files.save(to_save)?;
+        }
         let now = self.time();
         let mut state = self.state();
-        let before = (state.saved.clone(), state.unsaved.clone());
-        change(&mut state);
-        let to_save = state.to_save();
-        if persist && let Some(file) = &files.saved {
-            // Nothing else is locked while the disk is written; the lock of the files keeps the changes in their order.
-            drop(state);
-            let written = file.write(&to_save);
-            state = self.state();
-            if let Err(error) = written {
-                (state.saved, state.unsaved) = before;
-                return Err(error.into());
-            }
-        }
+        change(&mut state.saved);
         state.refresh(now);
         drop(state);
         self.changed.notify_one();
@@ -522,6 +519,20 @@ impl Scheduler {
     }
 }
 
+impl Files {
+    /// Has the file, if there is one, hold `saved`.
+    fn save(&mut self, saved: SavedJobs) -> Result<(), ChangeError> {
+        if saved.jobs.len() > MAX_ENTRIES {
+            return Err(ChangeError::TooMany);
+        }
+        if let Some(file) = &self.saved {
+            file.write(&saved)?;
+        }
+        self.on_disk = saved;
+        Ok(())
+    }
+}
+
 impl State {
     /// Returns every job: a job that a function added goes before one of the configuration.
     fn wanted(&self) -> BTreeMap<String, Arc<Entry>> {
@@ -551,7 +562,6 @@ impl State {
             .collect();
         for name in gone {
             self.schedule.remove(&name);
-            self.saved.disabled.remove(&name);
         }
         for (name, entry) in wanted {
             let is_same = self
@@ -572,19 +582,6 @@ impl State {
             let enabled = entry.enabled && !self.saved.disabled.contains(&name);
             self.schedule.enable_job(&name, enabled, now);
         }
-    }
-
-    fn note_persistence(&mut self, name: &str, persist: bool) {
-        match persist {
-            true => self.unsaved.remove(name),
-            false => self.unsaved.insert(name.to_owned()),
-        };
-    }
-
-    fn to_save(&self) -> SavedJobs {
-        let mut saved = self.saved.clone();
-        saved.jobs.retain(|name, _| !self.unsaved.contains(name));
-        saved
     }
 }
 

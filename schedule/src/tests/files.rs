@@ -118,6 +118,105 @@ async fn a_change_that_cannot_be_saved_changes_nothing() {
 }
 
 #[test]
+fn a_change_that_is_not_to_be_saved_is_over_with_a_restart_whatever_is_saved_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let configured = [("conf", "minutes: 1")];
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    for name in ["disk", "gone", "off"] {
+        scheduler.add(name, entry("minutes: 1"), true).unwrap();
+    }
+    let two_hours = entry("hours: 2");
+    scheduler.modify("disk", two_hours.clone(), false).unwrap();
+    scheduler.delete("gone", false).unwrap();
+    scheduler.enable_job("off", false, false).unwrap();
+    scheduler.enable_job("conf", false, false).unwrap();
+    scheduler.enable(false, false).unwrap();
+    scheduler.add("more", entry("minutes: 1"), true).unwrap();
+    // Until then it holds.
+    assert_eq!(scheduler.names(), ["conf", "disk", "more", "off"]);
+    assert_eq!(*scheduler.status("disk").unwrap().entry, two_hours);
+    assert!(!scheduler.status("off").unwrap().enabled);
+    assert!(!scheduler.is_enabled());
+    drop(scheduler);
+
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    let is_as_saved = || {
+        assert_eq!(scheduler.names(), ["conf", "disk", "gone", "more", "off"]);
+        let disk = scheduler.status("disk").unwrap();
+        assert_eq!(*disk.entry, entry("minutes: 1"));
+        assert!(scheduler.status("off").unwrap().enabled);
+        assert!(scheduler.status("conf").unwrap().enabled);
+        assert!(scheduler.is_enabled());
+    };
+    is_as_saved();
+    scheduler.delete("disk", false).unwrap();
+    scheduler.reload();
+    is_as_saved();
+    // To save everything saves also that.
+    scheduler.modify("disk", two_hours.clone(), false).unwrap();
+    scheduler.delete("gone", false).unwrap();
+    scheduler.save().unwrap();
+    scheduler.enable(true, true).unwrap();
+    drop(scheduler);
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    assert_eq!(scheduler.names(), ["conf", "disk", "more", "off"]);
+    assert_eq!(*scheduler.status("disk").unwrap().entry, two_hours);
+}
+
+#[test]
+fn a_job_that_was_disabled_and_deleted_runs_when_it_is_added_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    scheduler.add("job", entry("minutes: 1"), true).unwrap();
+    scheduler.enable_job("job", false, true).unwrap();
+    scheduler.delete("job", true).unwrap();
+    scheduler.add("job", entry("minutes: 1"), true).unwrap();
+    assert!(scheduler.status("job").unwrap().enabled);
+    drop(scheduler);
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    assert!(scheduler.status("job").unwrap().enabled);
+}
+
+#[test]
+fn saved_jobs_that_cannot_be_read_are_set_aside_and_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    scheduler.add("kept", entry("minutes: 1"), true).unwrap();
+    drop(scheduler);
+    let saved = folder.path().join("saved");
+    let whole = std::fs::read(&saved).unwrap();
+    // A link is no private file, so it is not read.
+    std::fs::rename(&saved, folder.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &saved).unwrap();
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    assert!(scheduler.is_empty());
+    scheduler.add("new", entry("minutes: 1"), true).unwrap();
+    assert_eq!(
+        std::fs::read(folder.path().join("saved.damaged")).unwrap(),
+        whole
+    );
+}
+
+#[test]
+fn runs_that_are_under_way_count_for_a_job_that_is_deleted_and_added_again() {
+    let now = |seconds| time(at("2026-11-25T10:00:00Z"), seconds);
+    let mut schedule = started("UTC", "seconds: 10, maxrunning: 1", now(0));
+    assert_eq!(schedule.poll(now(0)).due.len(), 1);
+    assert!(schedule.remove("job"));
+    let again = || Arc::new(entry("seconds: 10, maxrunning: 1"));
+    schedule.set("job", again(), now(1));
+    let polled = schedule.poll(now(11));
+    assert_eq!((polled.due.len(), polled.skipped.len()), (0, 1));
+    schedule.ended("job");
+    assert_eq!(schedule.poll(now(21)).due.len(), 1);
+    // A run that ends while there is no such job counts no more.
+    assert!(schedule.remove("job"));
+    schedule.ended("job");
+    schedule.set("job", again(), now(22));
+    assert_eq!(schedule.status("job", now(22)).unwrap().running, 0);
+}
+
+#[test]
 fn damaged_files_are_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     for bytes in [
