@@ -66,7 +66,7 @@ fn without_room_for_a_line_root_goes_on_and_is_warned() {
     for (program, words) in [
         ("saline-key", &["-r", "m1", "-y", "--include-all"][..]),
         ("saline-run", &["manage.up"]),
-        ("saline-key", &["--rotate-group-key"]),
+        ("saline-key", &["--rotate-aes-key"]),
     ] {
         let said = fleet.run(program, words).expect(0).stderr;
         let warnings = said.matches("this order has no line").count();

@@ -22,6 +22,18 @@ fn begin(fleet: &Fleet, arguments: &[&str]) -> String {
     json["jid"].as_str().unwrap().to_owned()
 }
 
+/// Begins a job with a command, and returns its jid when the command itself runs: its process has the lock of its folder then.
+fn begin_command(fleet: &Fleet, function: &str, line: &str) -> String {
+    let begun = fleet.path("begun");
+    let jid = begin(
+        fleet,
+        &[function, &format!("echo > {}; {line}", begun.display())],
+    );
+    wait_until("the command runs", || begun.exists());
+    fs::remove_file(begun).unwrap();
+    jid
+}
+
 /// Runs a function on m1, and returns its value.
 fn ask(fleet: &Fleet, arguments: &[&str]) -> Value {
     let arguments = [&["m1"], arguments, &["--out", "json", "--static"]].concat();
@@ -194,9 +206,7 @@ fn the_next_minion_goes_on_with_a_job() {
 #[test]
 fn a_minion_that_stops_waits_for_no_command() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);
-    let jid = begin(&fleet, &["cmd.run", "sleep 600"]);
-    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
-    wait_until("the process runs", || !folders(&fleet).is_empty());
+    let jid = begin_command(&fleet, "cmd.run", "sleep 600");
     let minion = fleet.minions.get_mut("m1").unwrap();
     assert_eq!(minion.terminate(), Some(0));
     let goes_on = format!("job {jid}: goes on without this minion");
@@ -236,9 +246,7 @@ fn a_job_goes_on_over_an_upgrade_of_the_programs() {
         "until [ -e {} ]; do sleep 0.02; done; echo upgraded",
         go.display()
     );
-    let jid = begin(&fleet, &["cmd.run", &line]);
-    wait_until("the process runs", || !folders(&fleet).is_empty());
-    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
+    let jid = begin_command(&fleet, "cmd.run", &line);
     install();
     assert_eq!(fleet.minions.get_mut("m1").unwrap().terminate(), Some(0));
     start_again(&mut fleet);
@@ -251,19 +259,16 @@ fn a_large_return_waits_on_the_disk_and_a_change_goes_on_as_a_command_does() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);
     let go = fleet.path("go");
     let wait = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
-    let large = begin(
+    let large = begin_command(
         &fleet,
-        &[
-            "cmd.run",
-            &format!("{wait}; head -c 3000000 /dev/zero | tr '\\0' x"),
-        ],
+        "cmd.run",
+        &format!("{wait}; head -c 3000000 /dev/zero | tr '\\0' x"),
     );
-    let small = begin(
+    let small = begin_command(
         &fleet,
-        &["cmd.run_all", &format!("{wait}; echo out; echo err >&2")],
+        "cmd.run_all",
+        &format!("{wait}; echo out; echo err >&2"),
     );
-    fleet.minions["m1"].log.wait_for("running cmd.run", 2);
-    wait_until("both run", || folders(&fleet).len() == 2);
     fleet.minions.get_mut("m1").unwrap().kill();
     fs::write(&go, "").unwrap();
     let returns = |below: &Path| {
@@ -351,16 +356,7 @@ fn a_job_whose_folder_vanishes_returns_all_the_same() {
     );
     for restarts in [false, true] {
         let _ = fs::remove_file(&go);
-        let jid = begin(&fleet, &["cmd.run", &line]);
-        fleet.minions["m1"]
-            .log
-            .wait_for(&format!("job {jid}: running"), 1);
-        wait_until("the process runs", || {
-            let found = ask(&fleet, &["saltutil.find_job", &jid]);
-            found["pid"]
-                .as_u64()
-                .is_some_and(|pid| pid != u64::from(fleet.minions["m1"].pid()))
-        });
+        let jid = begin_command(&fleet, "cmd.run", &line);
         fs::remove_dir_all(jobs_folder(&fleet)).unwrap();
         if restarts {
             fleet.minions.get_mut("m1").unwrap().kill();
@@ -379,13 +375,7 @@ fn a_job_whose_folder_vanishes_returns_all_the_same() {
 #[test]
 fn what_is_copied_or_foreign_is_not_gone_on_with() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);
-    let jid = begin(&fleet, &["cmd.run", "sleep 600"]);
-    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
-    wait_until("the process runs", || {
-        folders(&fleet)
-            .iter()
-            .any(|folder| folder.join("control").exists())
-    });
+    let jid = begin_command(&fleet, "cmd.run", "sleep 600");
     // The whole disk of the machine, while the original runs.
     let copied = std::process::Command::new("cp")
         .args(["-a", "m1", "copy"])

@@ -499,6 +499,7 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
             "sys.doc",
             "sys.list_functions",
             "sys.list_modules",
+            "sys.reload_modules",
             "test.ping"
         ]
     );

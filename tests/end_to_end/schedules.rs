@@ -302,7 +302,9 @@ fn programs_fire_and_hear_events_on_the_minions_own_bus() {
     let mut fleet = Fleet::new("tcp", "auto_accept: True\nipc_transport: tcp\n");
     fleet.start_master();
     fleet.start_minion_with("m1", "ipc_transport: tcp\n");
-    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.minions["m1"]
+        .log
+        .wait_for("the minion's event bus is at", 1);
     let socket = bus_of(&fleet, "m1");
     let listen = |socket: &std::path::Path, count: &str, tag: &str| {
         let mut listener = example("listen.py");

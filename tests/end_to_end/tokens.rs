@@ -43,12 +43,17 @@ fn give(fleet: &Fleet, id: &str, token: &str) {
 /// Returns the files below a folder that contain these bytes.
 fn containing(folder: &Path, bytes: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap() {
+    // The daemons run: what has gone meanwhile holds nothing.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        match kind {
             kind if kind.is_dir() => found.extend(containing(&entry.path(), bytes)),
             kind if kind.is_file() => {
-                let content = fs::read(entry.path()).unwrap();
+                let Ok(content) = fs::read(entry.path()) else {
+                    continue;
+                };
                 let mut windows = content.windows(bytes.len());
                 if windows.any(|window| window == bytes) {
                     found.push(entry.path());

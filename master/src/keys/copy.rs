@@ -3,14 +3,16 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use super::KeyStore;
 
 /// The end of the name of a copy of keys.
 const NAME_END: &str = "pki";
 
-/// The end of the name of a copy that is not finished. The next backup of the store deletes it.
-const UNFINISHED: &str = "pki.unfinished";
+/// The end of the name of a copy that is not finished. The next copy of keys deletes it. Another end than that of an unfinished
+/// copy of the store, which a backup deletes at any time.
+const UNFINISHED: &str = "pki-unfinished";
 
 /// The number of levels of folders that are copied.
 const LEVELS: usize = 4;
@@ -26,12 +28,20 @@ impl KeyStore {
             backup.with_extension(NAME_END),
             backup.with_extension(UNFINISHED),
         );
-        // Nothing changes keys meanwhile but programs that do not ask the master.
-        let _turn = self.acting();
-        let copied = copy_all(&self.pki_dir, &unfinished, LEVELS)
+        // One copy at a time, so that what the next line deletes is not being written.
+        let _copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        remove_unfinished(backup)?;
+        let copied = {
+            // Nothing changes keys meanwhile but programs that do not ask the master. Nothing is synced under this lock, under
+            // which minions authenticate.
+            let _turn = self.acting();
+            copy_all(&self.pki_dir, &unfinished, LEVELS)
+        };
+        let copied = copied
+            .and_then(|()| Ok(rustix::fs::syncfs(File::open(&unfinished)?)?))
             .and_then(|()| fs::rename(&unfinished, &folder));
         if let Err(error) = copied {
-            // If this fails, the next backup deletes it.
+            // If this fails, the next copy deletes it.
             let _ = fs::remove_dir_all(&unfinished);
             return Err(error);
         }
@@ -54,7 +64,21 @@ fn copy_all(from: &Path, to: &Path, levels: usize) -> io::Result<()> {
             copy_file(&from, &to)?;
         }
     }
-    File::open(to)?.sync_all()
+    Ok(())
+}
+
+/// Deletes copies beside that of a backup whose writing a crash ended.
+fn remove_unfinished(backup: &Path) -> io::Result<()> {
+    let Some(above) = backup.parent() else {
+        return Ok(());
+    };
+    for entry in fs::read_dir(above)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == UNFINISHED) {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies a file (0600). One that was removed meanwhile is left out.
@@ -66,8 +90,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     };
     let mut options = saline_private_files::options();
     let mut copy = options.write(true).create_new(true).open(to)?;
-    io::copy(&mut original, &mut copy)?;
-    copy.sync_all()
+    io::copy(&mut original, &mut copy).map(drop)
 }
 
 #[cfg(test)]
@@ -88,10 +111,13 @@ mod tests {
         fs::write(pki.join("minions/web1"), "a key").unwrap();
         symlink("/etc/passwd", pki.join("minions/link")).unwrap();
         let folder = tempfile::tempdir().unwrap();
+        let crashed = folder.path().join("20261121091409931548.pki-unfinished");
+        fs::create_dir(&crashed).unwrap();
         let copy = store
             .copy_beside(&folder.path().join("20261121091409931549"))
             .unwrap();
         assert_eq!(copy, folder.path().join("20261121091409931549.pki"));
+        assert!(!crashed.exists());
         assert_eq!(Identity::load(&copy).unwrap().public(), identity);
         assert_eq!(
             fs::read_to_string(copy.join("minions/web1")).unwrap(),

@@ -57,6 +57,8 @@ pub struct KeyStore {
     /// Apart from `acting`, under whose lock files are synced: every publication needs the ids.
     ids: Mutex<Ids>,
     acting: Mutex<Acting>,
+    /// Held while the keys are copied for a backup.
+    copying: Mutex<()>,
 }
 
 /// The accepted key of an id, by what is on the disk.
@@ -104,6 +106,7 @@ impl KeyStore {
             rejected: folder(KeyState::Rejected)?,
             ids: Mutex::default(),
             acting: Mutex::default(),
+            copying: Mutex::default(),
         })
     }
 

@@ -18,6 +18,9 @@ const MOST: u64 = 256 * 1024;
 /// The largest number of files in `grains.d`.
 const MOST_FILES: usize = 256;
 
+/// The name of the file that is locked while that of the functions is changed.
+const LOCK: &str = ".grains.lock";
+
 /// The first line of the file that functions write.
 const HEADER: &str =
     "# The functions of the module grains write this file, and keep no comments in it.\n";
@@ -77,12 +80,16 @@ impl StaticFiles {
         &self,
         edit: impl FnOnce(&mut Mapping) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // The folder stands for the file, which is replaced. The lock ends with the descriptor.
-        let lock = File::open(&self.0).and_then(|folder| {
-            flock(&folder, FlockOperation::LockExclusive)?;
-            Ok(folder)
+        // A file of its own, since the other one is replaced, and one that only this user can open: whoever may open what
+        // is locked can hold the lock. The lock ends with the descriptor.
+        let locked = self.0.join(LOCK);
+        let mut options = saline_private_files::options();
+        let options = options.write(true).create(true).truncate(false);
+        let lock = saline_private_files::open(&locked, options).and_then(|file| {
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
         });
-        let _lock = lock.map_err(|error| cannot("lock", &self.0, &error))?;
+        let _lock = lock.map_err(|error| cannot("lock", &locked, &error))?;
         let path = self.kept();
         let mut grains = read(&path)?;
         let before = grains.clone();
