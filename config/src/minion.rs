@@ -31,9 +31,8 @@ pub struct MinionConfig {
     pub transport: Vec<String>,
     /// `master_finger`: the fingerprint that the master's identity must have.
     pub master_finger: Option<String>,
-    /// `enrolment_token_file`: the file with the token by which the master lets the minion in. `enrolment_token` beside the
-    /// configuration
-    pub enrolment_token_file: PathBuf,
+    /// `enrolment_token_file`: the file with the token by which the master lets the minion in; none for the default one.
+    pub enrolment_token_file: Option<PathBuf>,
     /// `acceptance_wait_time`: how often a minion whose key is not accepted asks again. 10 s
     pub acceptance_wait: Duration,
     /// `acceptance_wait_time_max`: up to which the wait doubles; zero leaves it the same. 0 s
@@ -87,7 +86,7 @@ impl Default for MinionConfig {
             id: None,
             transport: Vec::new(),
             master_finger: None,
-            enrolment_token_file: PathBuf::new(),
+            enrolment_token_file: None,
             acceptance_wait: Duration::from_secs(10),
             acceptance_wait_max: Duration::ZERO,
             reconnect_first: Duration::from_millis(200),
@@ -163,6 +162,13 @@ impl MinionConfig {
     /// `state_dir/.lock`: held by a running minion, so that no second one with another `sock_dir` uses its spool.
     pub fn spool_lock_file(&self) -> PathBuf {
         self.paths.state_dir.join(".lock")
+    }
+
+    /// Returns the file with the token by which the master lets the minion in: `enrolment_token_file`, else `enrolment_token`
+    /// beside the configuration. None for a configuration that was not read from a folder.
+    pub fn token_file(&self) -> Option<PathBuf> {
+        let beside = || Some(self.folder.as_ref()?.join("enrolment_token"));
+        self.enrolment_token_file.clone().or_else(beside)
     }
 
     /// Returns the file `minion_id` in the folder of a configuration, which has the minion's id when `id` is not set.

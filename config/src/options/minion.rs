@@ -31,10 +31,6 @@ impl MinionConfig {
     /// is one line that says where.
     pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
         let mut loaded: Loaded<Self> = crate::load::load(folder, schemes)?;
-        let token_file = &mut loaded.config.enrolment_token_file;
-        if token_file.as_os_str().is_empty() {
-            *token_file = folder.join("enrolment_token");
-        }
         if loaded.config.id.is_none() {
             loaded.config.id = minion_id::read(folder, &mut loaded.warnings)?;
         }
@@ -201,9 +197,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
                key by it, and no other master gets it. Without `master_finger` that master is the one to be trusted. It is read \
                at each attempt, and removed once the minion is accepted. Not set: `enrolment_token` beside this file.",
         read: |config, given| {
-            if let Some(path) = given.optional(|given| given.path())? {
-                config.enrolment_token_file = path;
-            }
+            config.enrolment_token_file = given.optional(|given| given.path())?;
             Ok(())
         },
     },

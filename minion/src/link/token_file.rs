@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use saline_channel::{MasterKeys, Token, key_file};
@@ -12,16 +12,17 @@ use saline_config::MinionConfig;
 /// The file with the token.
 #[derive(Debug)]
 pub struct TokenFile {
-    path: PathBuf,
+    /// None for a minion without a folder of a configuration, which has no token.
+    path: Option<PathBuf>,
     /// What was logged last of the file, so that it is logged once.
     told: Mutex<Option<String>>,
 }
 
 impl TokenFile {
-    /// Uses the file of `enrolment_token_file`.
+    /// Uses the file that the configuration says.
     pub fn of(config: &MinionConfig) -> Self {
         Self {
-            path: config.enrolment_token_file.clone(),
+            path: config.token_file(),
             told: Mutex::default(),
         }
     }
@@ -29,8 +30,9 @@ impl TokenFile {
     /// Returns the token in the file; none when there is no file, or it cannot be used, which is logged once. Blocks on the
     /// disk.
     pub fn read(&self) -> Option<Token> {
-        let path = self.path.display();
-        let wrong = match key_file::read_private(&self.path) {
+        let file = self.path.as_deref()?;
+        let path = file.display();
+        let wrong = match key_file::read_private(file) {
             Ok(None) => return None,
             Ok(Some(text)) => match text.parse() {
                 Ok(token) => return Some(token),
@@ -44,7 +46,7 @@ impl TokenFile {
 
     /// Returns where the file is, for the log.
     pub fn display(&self) -> impl std::fmt::Display + '_ {
-        self.path.display()
+        self.path.as_deref().unwrap_or(Path::new("")).display()
     }
 
     /// Logs once that the master that the minion trusts did not get the token, since another one made it.
@@ -53,7 +55,7 @@ impl TokenFile {
         if master.identity.has_fingerprint(made_by) || master.had_fingerprint(made_by) {
             return;
         }
-        let (path, name) = (self.path.display(), token.name());
+        let (path, name) = (self.display(), token.name());
         let trusted = master.identity.fingerprint();
         self.tell(format!(
             "the token {name} in {path} was made by another master than the one that this minion trusts, and was not sent: \
@@ -63,8 +65,11 @@ impl TokenFile {
 
     /// Removes the file, if there is one, since the master has accepted the minion. Blocks on the disk.
     pub fn remove(&self) {
-        let path = self.path.display();
-        match fs::remove_file(&self.path) {
+        let Some(file) = &self.path else {
+            return;
+        };
+        let path = file.display();
+        match fs::remove_file(file) {
             Ok(()) => tracing::info!("{path} is removed: the master has accepted this minion"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.tell(format!(

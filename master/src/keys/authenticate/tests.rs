@@ -568,19 +568,15 @@ fn a_token_accepts_what_an_operator_would_decide_about() {
 fn a_key_that_cannot_be_stored_costs_its_token() {
     let place = Place::new();
     let store = place.open();
-    std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
     let uses = std::cell::Cell::new(0);
     let take_use = || {
         uses.set(uses.get() + 1);
+        // From here on the key cannot be written.
+        std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
         Ok(TokenName([1; 4]))
     };
-    let verdict = store.authenticate_with_token(
-        &id("web1"),
-        key(SAME),
-        Source::Process,
-        &PLAIN,
-        Some(&take_use),
-    );
-    assert_eq!(uses.get(), 1);
+    let (web1, source) = (id("web1"), Source::Process);
+    let verdict = store.authenticate_with_token(&web1, key(SAME), source, &PLAIN, Some(&take_use));
+    assert_eq!((uses.get(), verdict.act), (1, "error"));
     assert!(!verdict.admission.is_accepted());
 }
