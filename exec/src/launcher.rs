@@ -149,7 +149,7 @@ impl Launcher {
     }
 
     /// Starts the program `name` of Saline, which is where `saline-exec` is. It inherits the environment of this process,
-    /// and these descriptors as 0 and 1; it begins with [`detach`](crate::detach).
+    /// and these descriptors as 0 and 1; it begins with [`detach`](crate::detach()).
     ///
     /// # Errors
     /// When it cannot be started.

@@ -6,12 +6,12 @@
 //!
 //! # Data never becomes structure
 //! A template may print what a minion or an event said. What it prints is written as it is where it is a number, a
-//! truth value, `None` or a word ([`is_word`](placeholders)); anything else is written as a placeholder, and put in after
+//! truth value, `None` or a word (`is_word` in the module `placeholders`); anything else is written as a placeholder, and put in after
 //! the YAML was parsed. So it can be (a part of) a scalar or of a key, and nothing else. A word is a scalar in YAML
 //! wherever it stands, though it may be one that YAML takes for a number or a truth value, as in Salt.
 //!
 //! What a template puts together itself (what macros, `set` blocks and includes write) is text of the template, in
-//! which placeholders stand for data. Where such text is compared or filtered, it is the data that counts ([`syntax`]).
+//! which placeholders stand for data. Where such text is compared or filtered, it is the data that counts (the module `syntax`).
 //! A list or a mapping is printed through `tojson` or `yaml`, on purpose.
 
 mod containers;

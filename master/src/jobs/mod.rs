@@ -1,7 +1,7 @@
 //! The job store: jobs, the states of their minions, and returns. It is the truth about every job;
 //! events only report its changes.
 //!
-//! Jobs and returns are in SQLite, one file for each span of time (`tables`, in files of [`disk`](crate::disk)); the jobs that are
+//! Jobs and returns are in SQLite, one file for each span of time (`tables`, in files of `crate::disk`); the jobs that are
 //! under way are in memory too (`memory`). Every job and every return that was acknowledged has
 //! been committed and synced to the disk. Other changes of a state are written every second, and those that minions report
 //! again after a crash every fifteen ([`flush_due`](JobStore::flush_due)). One thread does all writing, and

@@ -1,12 +1,12 @@
 //! Jobs that outlive their minion: each runs whole in a process of its own, the program `saline-job`.
 //!
 //! A function that runs commands of an operator, or changes something, says so in its declaration
-//! ([`RunsIn::OwnProcess`](saline_functions::RunsIn)). The minion starts `saline-job` for it, which gets the [call] in a file
-//! in memory, runs the function, and leaves the [return](result) in the job's [folder]. The process needs no minion; the
+//! ([`RunsIn::OwnProcess`](saline_functions::RunsIn)). The minion starts `saline-job` for it, which gets the call in a file
+//! in memory, runs the function, and leaves the return in the job's folder. The process needs no minion; the
 //! next minion finds it by the folder, goes on with it, and delivers its return.
 //!
 //! Old and new processes share files alone: the folder below `sock_dir/jobs`, which a restart of the machine empties, and
-//! a socket in it through which [signals](control) go. All of them say their [version](versioned).
+//! a socket in it through which signals go. All of them say their version.
 //!
 //! | step | after a kill of the minion here, the next one |
 //! |---|---|

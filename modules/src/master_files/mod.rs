@@ -1,7 +1,7 @@
 //! The files of the master, for functions: they run on threads that may block.
 //!
-//! [`MasterFiles`] asks the master one thing. [`JobContext::ask_about_files`] asks until there is an answer, across new
-//! sessions and restarts of the master; [`fetch`] brings a file into the cache, and goes on where an earlier attempt, also
+//! [`MasterFiles`] asks the master one thing. `JobContext::ask_about_files` asks until there is an answer, across new
+//! sessions and restarts of the master; `fetch` brings a file into the cache, and goes on where an earlier attempt, also
 //! of an earlier process, has ended.
 
 mod cache;
