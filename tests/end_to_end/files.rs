@@ -315,6 +315,8 @@ async fn fetch_under_way() -> (Fleet, Link, Vec<u8>) {
         assert!(Clock.now() < end, "nothing arrives");
         Clock.pause(std::time::Duration::from_millis(20)).await;
     }
+    // What is under way stays that, however busy the machine is.
+    link.set(|now| now.bytes_a_second = Some(RATE / 10));
     (fleet, link, bytes)
 }
 
@@ -362,6 +364,7 @@ async fn a_transfer_goes_on_after_a_lost_connection_and_a_restart_of_the_master(
     link.cut();
     fleet.minions["m1"].log.wait_for("is back", 1);
     fleet.kill_master();
+    link.set(|now| now.bytes_a_second = None);
     fleet.start_master();
     arrived(&fleet, &bytes).await;
     let sent = sent(&fleet);
@@ -376,6 +379,7 @@ async fn a_transfer_goes_on_after_a_restart_of_its_minion() {
     let (mut fleet, link, bytes) = fetch_under_way().await;
     fleet.minions.get_mut("m1").unwrap().kill();
     let had = partial(&fleet);
+    link.set(|now| now.bytes_a_second = None);
     assert!(had > 0 && !fleet.path("large").exists());
     let (before, master) = (sent(&fleet), fleet.port());
     fleet.use_port(link.address().unwrap().port());
@@ -389,8 +393,9 @@ async fn a_transfer_goes_on_after_a_restart_of_its_minion() {
     );
     arrived(&fleet, &bytes).await;
     let sent = sent(&fleet) - before;
+    // Two parts may still have been asked for.
     assert!(
-        sent <= LARGE as u64 - had,
+        sent <= LARGE as u64 - had + 2 * 256 * 1024,
         "{sent} bytes after the restart, and {had} were there"
     );
 }

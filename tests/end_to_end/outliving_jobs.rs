@@ -133,7 +133,8 @@ fn jobs_return_exactly_once_over_kills_and_restarts_of_their_minion() {
             }
         }
     }
-    assert!(interrupted <= ROUNDS / 4, "{interrupted}");
+    // In the other half of the rounds the minion stops in order, which interrupts none.
+    assert!(interrupted <= ROUNDS / 2, "{interrupted}");
     let ran = fs::read_to_string(&marks).unwrap();
     let mut ran: Vec<&str> = ran.lines().collect();
     ran.sort_unstable();
@@ -146,10 +147,9 @@ fn jobs_return_exactly_once_over_kills_and_restarts_of_their_minion() {
     );
     // Nothing is left of them.
     wait_until("the folders are removed", || folders(&fleet).is_empty());
-    assert_eq!(
-        fleet.master().log.count("minion m1 returned from cmd.run"),
-        ROUNDS
-    );
+    let returned = "minion m1 returned from cmd.run";
+    fleet.master().log.wait_for(returned, ROUNDS);
+    assert_eq!(fleet.master().log.count(returned), ROUNDS);
 }
 
 #[test]

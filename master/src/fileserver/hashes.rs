@@ -92,7 +92,9 @@ fn is_settled(version: &FileVersion, began: SystemTime) -> bool {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     let settled_at = (since_1970.saturating_sub(SETTLES).as_secs()).cast_signed();
-    version.changed.0 < settled_at && version.modified.0 < settled_at
+    // Somebody set a time in the future: a later write sets another one.
+    let is_set = version.modified.0 > since_1970.as_secs().cast_signed();
+    version.changed.0 < settled_at && (is_set || version.modified.0 < settled_at)
 }
 
 /// Reads a file to its end and returns its hash; none when it has another length than it had when it was opened.

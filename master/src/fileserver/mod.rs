@@ -23,6 +23,7 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_messages::{FilePlace, FileRefusal, FileReply, FileRequest, MinionId, MinionReply};
 use saline_protocol::transport::Context;
+use tokio::sync::Semaphore;
 
 use crate::settings::LiveSettings;
 pub(crate) use figures::FileFigures;
@@ -41,6 +42,10 @@ const BUSY: Duration = Duration::from_millis(500);
 /// How long a request waits before the minion is asked to come again.
 const WAIT: Duration = Duration::from_secs(8);
 
+/// The most requests of all minions that wait at once: a quarter of what a transport hands out unanswered, so that files
+/// never keep heartbeats and returns from being read.
+const MOST_AT_ONCE: usize = 4096;
+
 /// Serves files. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct FileServer {
@@ -50,6 +55,8 @@ pub(crate) struct FileServer {
     pushed: Arc<PushedFiles>,
     window: Arc<SendingWindow>,
     under_way: Arc<UnderWay>,
+    /// One permit for each request that may wait.
+    places: Arc<Semaphore>,
     figures: Arc<FileFigures>,
 }
 
@@ -84,6 +91,7 @@ impl FileServer {
             )),
             window: Arc::new(SendingWindow::new(context.clock)),
             under_way: Arc::default(),
+            places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
             figures,
         }
     }
@@ -99,7 +107,8 @@ impl FileServer {
     /// A hash, a listing or a write that was begun is finished.
     pub(crate) async fn answer(&self, id: &MinionId, request: FileRequest) -> MinionReply {
         self.figures.count_request();
-        let Some(_under_way) = self.under_way.begin(id) else {
+        let (Some(_under_way), Ok(_place)) = (self.under_way.begin(id), self.places.try_acquire())
+        else {
             return MinionReply::busy(BUSY);
         };
         match self.carry_out(id, request).await {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_jailed_files::{InnerPath, ListingLimits, NewFile, Root, StoreError};
 use saline_messages::{FileRefusal, MAX_PART, MinionId, Part};
-use saline_protocol::transport::Context;
+use saline_protocol::transport::{Clock, Context};
 use tokio::sync::Semaphore;
 
 use super::figures::FileFigures;
@@ -25,6 +25,12 @@ const LIMITS: ListingLimits = ListingLimits {
 
 /// The name under which a file is written until it is complete begins with this.
 const TEMPORARY: &str = ".saline-push-";
+
+/// Paths that nest deeper are refused: a listing goes 64 deep, and what lies deeper would not be counted.
+const MAX_DEPTH: usize = 32;
+
+/// The number of seconds after which a file to which nothing was written is not completed any more.
+const ABANDONED: i64 = 600;
 
 /// How many threads write at a time.
 const WRITERS: usize = 2;
@@ -59,7 +65,8 @@ impl PushedFiles {
         part: Part,
         most: u64,
     ) -> Result<u64, NoAnswer> {
-        if part.end().is_none() || part.bytes.len() > MAX_PART || path.is_root() {
+        let is_too_deep = path.components().count() > MAX_DEPTH;
+        if part.end().is_none() || part.bytes.len() > MAX_PART || path.is_root() || is_too_deep {
             return Err(FileRefusal::BadPath.into());
         }
         if part.total > most {
@@ -107,8 +114,16 @@ fn take_part(folder: &Path, path: &InnerPath, part: &Part, most: u64) -> Result<
     saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
     let root = Root::open(folder).map_err(|error| failed(folder, &error))?;
     let temporary = format!("{TEMPORARY}{:?}", part.transfer);
-    if part.offset == 0 && !is_there(&root, path, part) {
-        make_room(folder, &root, part, most)?;
+    let own = beside(path, &temporary).ok_or(FileRefusal::BadPath)?;
+    if part.offset == 0 || root.open_file(&own).is_err() {
+        if is_there(&root, path, part) {
+            return Ok(part.total);
+        }
+        if part.offset != 0 {
+            // Nothing is made before there is room for it: the file begins anew.
+            return Ok(0);
+        }
+        make_room(folder, &root, &own, part, most)?;
     }
     let mut new = match root.store(path, &temporary) {
         Ok(new) => new,
@@ -126,6 +141,12 @@ fn take_part(folder: &Path, path: &InnerPath, part: &Part, most: u64) -> Result<
             Err(failed(folder, &error))
         }
     }
+}
+
+/// Returns the path of a file with this name in the same folder.
+fn beside(path: &InnerPath, name: &str) -> Option<InnerPath> {
+    let (folder, _) = path.split_name()?;
+    folder.join(&InnerPath::parse(name).ok()?).ok()
 }
 
 /// Whether the file was completed by an earlier request whose answer got lost.
@@ -171,8 +192,16 @@ fn complete(
     Ok(part.total)
 }
 
-/// Removes what was not completed, and checks that there is room for another file.
-fn make_room(folder: &Path, root: &Root, part: &Part, most: u64) -> Result<(), FileRefusal> {
+/// Removes what nobody completes any more, and checks that there is room for another file, which is written to `own`.
+fn make_room(
+    folder: &Path,
+    root: &Root,
+    own: &InnerPath,
+    part: &Part,
+    most: u64,
+) -> Result<(), FileRefusal> {
+    let now = Clock.wall().duration_since(std::time::UNIX_EPOCH);
+    let abandoned_before = now.unwrap_or_default().as_secs().cast_signed() - ABANDONED;
     let listed = root.list(&InnerPath::root(), LIMITS, |_| true);
     let listed = listed
         .map_err(|error| failed(folder, &error))?
@@ -185,11 +214,19 @@ fn make_room(folder: &Path, root: &Root, part: &Part, most: u64) -> Result<(), F
         let is_unfinished = path
             .split_name()
             .is_some_and(|(_, name)| name.starts_with(TEMPORARY));
-        if is_unfinished && !entry.path.ends_with(&format!("{:?}", part.transfer)) {
+        if path == *own {
+            continue;
+        }
+        let Ok(file) = root.open_file(&path) else {
+            continue;
+        };
+        let version = file.version();
+        if is_unfinished && version.modified.0 < abandoned_before {
             root.remove(&path).map_err(|error| failed(folder, &error))?;
             continue;
         }
-        bytes += root.open_file(&path).map_or(0, |file| file.version().size);
+        // Another one that is under way may grow to the largest.
+        bytes = bytes.saturating_add(if is_unfinished { most } else { version.size });
     }
     match bytes.saturating_add(part.total) > most.saturating_mul(FILES_OF_MINION) {
         true => Err(FileRefusal::TooMany),

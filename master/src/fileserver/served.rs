@@ -123,10 +123,14 @@ impl ServedFiles {
 
     /// Whether `file_ignore_regex` or `file_ignore_glob` leaves a path out.
     pub(super) fn is_ignored(&self, path: &str) -> bool {
-        // One that takes too many steps may be one that is to be left out.
-        let mut regex = self.ignore_regex.iter();
-        regex.any(|pattern| pattern.matches(path).unwrap_or(true))
-            || self.ignore_glob.iter().any(|glob| glob.matches(path))
+        // With the slash of the root too, so that `/\.git($|/)` and `*/.git/*` are also about `.git` in the root.
+        let rooted = format!("/{path}");
+        [path, rooted.as_str()].into_iter().any(|path| {
+            // One that takes too many steps may be one that is to be left out.
+            let mut regex = self.ignore_regex.iter();
+            regex.any(|pattern| pattern.matches(path).unwrap_or(true))
+                || self.ignore_glob.iter().any(|glob| glob.matches(path))
+        })
     }
 }
 

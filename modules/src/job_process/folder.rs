@@ -172,7 +172,12 @@ impl JobFolder {
         if !try_lock(record) {
             return holder(record);
         }
-        fs::remove_file(self.path.join(RECORD))?;
+        // The process that left a return has ended, and no other comes: a minion that ends before the spool has the
+        // return leaves it for the next one.
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        if !is_there(&self.result()) && !is_there(&self.large_result) {
+            fs::remove_file(self.path.join(RECORD))?;
+        }
         Ok(Holder::Nobody)
     }
 

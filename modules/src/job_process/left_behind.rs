@@ -260,6 +260,8 @@ mod tests {
             result.leave(&folder, &memory).unwrap();
             assert_eq!(folder.result().exists(), !large);
             assert_eq!(folder.large_result().exists(), large);
+            // A minion that ends before its spool has the return leaves it for the next one.
+            assert_eq!(find(&folders, Some(PLACE)).len(), 1);
             let left = find(&folders, Some(PLACE));
             let LeftProcess::Ended(JobEnd::Returned(found)) = &left[0].process else {
                 panic!("{left:?}");

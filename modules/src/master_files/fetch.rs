@@ -126,6 +126,15 @@ fn receive(
         let path = cache.path(inner);
         Failure::Execution(format!("cannot write {}: {why}", path.display()))
     };
+    // A file of the cache that is a folder of the master by now.
+    let mut above = inner.split_name().map(|(folder, _)| folder);
+    while let Some(folder) = above.filter(|folder| !folder.is_root()) {
+        if cache.file(&folder).is_some() {
+            let removed = cache.root().remove(&folder);
+            removed.map_err(|why| failed(&why))?;
+        }
+        above = folder.split_name().map(|(folder, _)| folder);
+    }
     let mut new = loop {
         let mut new = cache
             .root()

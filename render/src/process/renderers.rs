@@ -204,17 +204,19 @@ impl Renderers {
             })?;
             place.worker = Some(started);
         }
-        let Some(worker) = &mut place.worker else {
+        // Taken out: one whose order is given up half-way, also by a panic, gets no other one.
+        let Some(mut worker) = place.worker.take() else {
             return Err(RenderError::new("no process renders"));
         };
-        match ask(worker) {
+        match ask(&mut worker) {
             Ok(answer) => {
                 worker.orders += 1;
+                place.worker = Some(worker);
                 Ok(answer)
             }
             Err(error) => {
                 // Nobody knows what it is about.
-                place.worker = None;
+                drop(worker);
                 let why = match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         format!("it takes longer than {} s", self.deadline.as_secs())

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
 
 /// Reading and writing what is open, memory, threads of this process, clocks, and the end. Nothing opens, connects,
 /// starts or signals anything.
@@ -47,7 +50,13 @@ pub(super) fn enter() -> Result<(), String> {
     };
     let architecture =
         TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
-    let rules: BTreeMap<i64, Vec<_>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<_>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    // This process alone may be signalled.
+    let own = u64::from(std::process::id());
+    let is_own = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, own)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(|error| failed(&error))?;
+    rules.insert(libc::SYS_tgkill, vec![is_own]);
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, architecture)
         .map_err(|error| failed(&error))?;
