@@ -284,6 +284,7 @@ impl Minion {
             }),
             scheduled_returns: Mutex::new(Some(ScheduledSender::new(
                 Arc::clone(&spool),
+                Arc::clone(&host),
                 session.clone(),
                 pool.clone(),
                 context.clone(),

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_data::{Packed, Value};
 use saline_messages::{
-    CallerReturn, Class, Jid, MinionReply, MinionRequest, Return, ScheduledReturn,
+    Arguments, CallerReturn, Class, Jid, MinionReply, MinionRequest, Return, ScheduledReturn,
 };
+use saline_modules::Host;
 use saline_protocol::transport::{Context, jitter};
 
 use super::pool::Pool;
@@ -23,10 +25,14 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The delay before a return that cannot be read from the spool is tried again.
 const UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 
+/// The bytes of a request beside its payload, arguments and metadata: names, which are bounded, and numbers.
+const ROOM_FOR_NAMES: usize = 1_024;
+
 /// Sends the returns of scheduled jobs.
 #[derive(Debug)]
 pub struct ScheduledSender {
     pub(super) spool: Arc<Spool>,
+    pub(super) host: Arc<Host>,
     pub(super) session: CurrentSession,
     pub(super) pool: Pool,
     pub(super) context: Context,
@@ -34,9 +40,16 @@ pub struct ScheduledSender {
 
 impl ScheduledSender {
     /// Creates a sender.
-    pub fn new(spool: Arc<Spool>, session: CurrentSession, pool: Pool, context: Context) -> Self {
+    pub fn new(
+        spool: Arc<Spool>,
+        host: Arc<Host>,
+        session: CurrentSession,
+        pool: Pool,
+        context: Context,
+    ) -> Self {
         Self {
             spool,
+            host,
             session,
             pool,
             context,
@@ -78,7 +91,8 @@ impl ScheduledSender {
             }
         };
         let schedule = call.schedule.clone();
-        let request = MinionRequest::Scheduled(to_message(call, returned));
+        let message = fit(to_message(call, returned), self.host.max_payload());
+        let request = MinionRequest::Scheduled(message);
         match session.ask(Class::Return, &request, ANSWER_TIMEOUT).await {
             Ok(MinionReply::Verdicts(_)) => tracing::info!("job {jid}: acknowledged"),
             Err(AskError::Busy(after)) => return Some(after),
@@ -127,6 +141,32 @@ fn to_message(call: ScheduledCall, returned: Return) -> ScheduledReturn {
     }
 }
 
+/// Returns the message, or one that says why it cannot be sent: no request has room for more than `limit` bytes.
+fn fit(mut message: ScheduledReturn, limit: usize) -> ScheduledReturn {
+    let limit = limit.saturating_sub(ROOM_FOR_NAMES);
+    let size = |message: &ScheduledReturn| {
+        let metadata = message.metadata.as_ref();
+        message.called.payload.as_bytes().len()
+            + message.called.arg.as_packed().as_bytes().len()
+            + metadata.map_or(0, |metadata| metadata.as_bytes().len())
+    };
+    let bytes = size(&message);
+    if bytes <= limit {
+        return message;
+    }
+    let why = format!("a return of {bytes} bytes is above the limit of {limit} bytes");
+    tracing::error!("scheduled job {}: {why}", message.schedule);
+    message.called.retcode = 1;
+    message.called.success = false;
+    message.called.payload = Packed::pack(&Value::from(format!("ERROR: {why}")));
+    if size(&message) > limit {
+        // The payload is not what is too large.
+        message.called.arg = Arguments::default().pack();
+        message.metadata = None;
+    }
+    message
+}
+
 /// Returns the user of the job of this name, for the record.
 fn user_of(schedule: &str) -> String {
     let mut user = format!("schedule {schedule}");
@@ -135,4 +175,69 @@ fn user_of(schedule: &str) -> String {
         user.pop();
     }
     user
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_messages::RequestId;
+
+    use super::*;
+
+    /// A message whose payload, arguments and metadata have about these lengths.
+    fn message(payload: usize, arguments: usize, metadata: usize) -> ScheduledReturn {
+        let text = |length| Value::from("x".repeat(length));
+        let arguments = Arguments {
+            positional: vec![text(arguments)],
+            ..Arguments::default()
+        };
+        ScheduledReturn {
+            called: CallerReturn {
+                request_id: RequestId([1; 16]),
+                fun: "f".repeat(saline_messages::MAX_CALL_NAME),
+                arg: arguments.pack(),
+                user: user_of(&"s".repeat(saline_messages::MAX_SCHEDULE_NAME)),
+                retcode: 0,
+                success: true,
+                payload: Packed::pack(&text(payload)),
+            },
+            schedule: "s".repeat(saline_messages::MAX_SCHEDULE_NAME),
+            metadata: Some(Packed::pack(&text(metadata))),
+        }
+    }
+
+    #[test]
+    fn a_return_above_the_limit_of_the_master_is_replaced_by_one_that_says_so() {
+        let limit = 8_192;
+        let fits = message(5_000, 1_000, 1_000);
+        assert_eq!(fit(fits.clone(), limit), fits);
+        for (payload, arguments, metadata) in [
+            (9_000, 10, 10),
+            (5_000, 2_000, 2_000),
+            (10, 9_000, 10),
+            (10, 10, 9_000),
+        ] {
+            let large = message(payload, arguments, metadata);
+            let sent = fit(large.clone(), limit);
+            assert_eq!((sent.called.retcode, sent.called.success), (1, false));
+            let said = sent.called.payload.unpack().unwrap();
+            let said = said.as_str().unwrap();
+            assert!(
+                said.starts_with("ERROR: a return of ")
+                    && said.ends_with(" bytes is above the limit of 7168 bytes"),
+                "{said}"
+            );
+            assert_eq!(sent.called.request_id, large.called.request_id);
+            let whole = saline_messages::encode(&MinionRequest::Scheduled(sent));
+            assert!(whole.len() <= limit, "{} bytes", whole.len());
+        }
+        // The names have room beside the largest return that is sent as it is.
+        let most = limit - ROOM_FOR_NAMES - 20;
+        let whole =
+            saline_messages::encode(&MinionRequest::Scheduled(fit(message(most, 0, 0), limit)));
+        assert!(
+            (most..=limit).contains(&whole.len()),
+            "{} bytes",
+            whole.len()
+        );
+    }
 }

@@ -399,7 +399,9 @@ impl Spool {
         let jid = returned.jid.clone();
         let record = Record::Return(returned);
         let mut file = lock(&self.file);
-        let appended = file.append(&record, true);
+        let appended = self
+            .note_scheduled(&mut file, &jid)
+            .and_then(|()| file.append(&record, true));
         let is_written = appended.is_ok();
         let Record::Return(returned) = record else {
             return is_written;

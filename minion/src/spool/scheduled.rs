@@ -37,6 +37,23 @@ impl Spool {
         index.scheduled.insert(jid.clone(), call);
     }
 
+    /// Notes the beginning of a scheduled job that the disk did not take when it began: without that its return would be
+    /// taken after a restart for the one of a published job.
+    pub(super) fn note_scheduled(&self, file: &mut SpoolFile, jid: &Jid) -> io::Result<()> {
+        let call = {
+            let index = lock(&self.index);
+            let entry = index.entries.get(jid);
+            match entry.map(|entry| &entry.state) {
+                Some(SpooledJob::Running(None)) => index.scheduled.get(jid).cloned(),
+                _ => None,
+            }
+        };
+        let Some(call) = call else { return Ok(()) };
+        let jid = jid.clone();
+        file.append(&Record::Scheduled { jid, call }, true)
+            .map(drop)
+    }
+
     /// Waits until there may be a return of the schedule to send.
     ///
     /// # Cancel safety
@@ -203,6 +220,28 @@ mod tests {
         assert_eq!(spool.known(&done.0), Known::No);
         // Nothing of it is told to a master that asks what was begun.
         assert!(spool.settle(0, u64::MAX, 1, 100).begun.is_empty());
+    }
+
+    #[test]
+    fn a_scheduled_job_that_makes_room_on_a_full_disk_is_sent_as_one_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool.log");
+        let spool = Spool::open(path.clone(), false).unwrap();
+        let (jid, call) = (OwnJids::default().next(Clock), call(1));
+        // On a device that takes nothing, until the job has made room.
+        let room = std::mem::replace(
+            &mut *lock(&spool.file),
+            SpoolFile::new("/dev/full".into(), false),
+        );
+        spool.begin_scheduled(&jid, call.clone());
+        *lock(&spool.file) = room;
+        assert!(spool.finish(returned(&jid)));
+        drop(spool);
+
+        let spool = Spool::open(path, false).unwrap();
+        assert_eq!(spool.take_unsent(), None);
+        assert_eq!(spool.take_unsent_scheduled(), Some((jid.clone(), call)));
+        assert_eq!(spool.read(&jid).unwrap(), Some(returned(&jid)));
     }
 
     #[test]
