@@ -65,7 +65,7 @@ fn an_interrupted_return_needs_a_loss_of_power_during_the_run() {
         }];
         broken(&evidence)
     };
-    assert_eq!(lost(1, 22), ["contents"], "it was after the run");
+    assert_eq!(lost(1, 25), ["contents"], "it was after the run");
     assert_eq!(lost(2, 20), ["contents"], "it was another minion");
     assert_eq!(lost(1, 20), NONE);
 }
