@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Book, seconds};
 use crate::evidence::Evidence;
-use crate::timeline::Who;
+use crate::timeline::{Loss, Who};
 
 /// What a busy machine may add to two heartbeats before a minion that is gone is not called present.
 const SPARE: Duration = Duration::from_millis(1500);
@@ -44,7 +44,12 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
             }
             let gone = history.was_away(who, since_down, sample.answered)
                 && history.left_alone(&[Who::Master], since_down, sample.answered);
-            if shown && gone {
+            // A copy of its machine is present under its id.
+            let is_cloned = history.losses.iter().any(|loss| {
+                matches!(loss, Loss::Cloned { minion, from, to }
+                    if *minion == number && *from <= sample.answered && *to >= since_down)
+            });
+            if shown && gone && !is_cloned {
                 let evidence = format!("called present at {at}, and away for {down:?}");
                 book.find("", &name, evidence);
             }

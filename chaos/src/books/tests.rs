@@ -269,6 +269,15 @@ fn presence_that_lies_is_found() {
     assert_eq!(broken(&evidence).len(), 0);
     evidence.presence = vec![sample(&["m1"])];
     assert_eq!(broken(&evidence), ["presence"]);
+    evidence.history.losses.push(Loss::Cloned {
+        minion: 1,
+        from: at(15),
+        to: at(18),
+    });
+    assert_eq!(broken(&evidence).len(), 0, "the copy is there");
+    evidence.presence[0].asked = at(25);
+    evidence.presence[0].answered = at(25);
+    assert_eq!(broken(&evidence), ["presence"], "it has gone");
 }
 
 #[test]

@@ -287,6 +287,12 @@ fn a_publication_that_failed_needs_a_cause() {
     away.who = crate::timeline::Who::Master;
     evidence.history.disturbances = vec![away];
     assert_eq!(broken(&evidence), NONE);
+    evidence.history.disturbances.clear();
+    evidence.history.losses = vec![Loss::KeyDeleted {
+        minion: 1,
+        at: at(19),
+    }];
+    assert_eq!(broken(&evidence), NONE, "nobody is known under the id");
 }
 
 #[test]
