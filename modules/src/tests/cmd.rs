@@ -85,6 +85,12 @@ fn folder_environment_and_input_are_the_ones_given() {
         text(&wrong),
         "ERROR: Specified cwd '/no/such' either not absolute or does not exist"
     );
+    let broken = cmd(&bench, "cmd.run", "cat", &[("cwd", "stdin=a\nb".into())]);
+    let said = text(&broken);
+    assert!(
+        said.contains("line break") && said.ends_with(r#"stdin='"a\nb"'"#),
+        "{said}"
+    );
     let print = "echo \"$A-$B\"";
     let mapping = Value::map([("A", Value::from("x y")), ("B", Value::Int(5))]);
     assert_eq!(

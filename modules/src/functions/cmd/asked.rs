@@ -104,9 +104,17 @@ impl Asked {
         }
         let folder = self.cwd.as_ref().map(PathBuf::from);
         if let Some(folder) = folder.as_ref().filter(|f| !f.is_absolute() || !f.is_dir()) {
+            let shown = folder.display().to_string();
+            // As in Salt, a word of a command line that has a line break is never `name=value`.
+            let why = match shown.contains('\n') && shown.contains('=') {
+                true => {
+                    ": the argument has a line break, so it is the second argument, cwd, and sets no other; write the break \
+                     as \\n in double quotes, as in stdin='\"a\\nb\"'"
+                }
+                false => "",
+            };
             return Err(Failure::Execution(format!(
-                "Specified cwd '{}' either not absolute or does not exist",
-                folder.display()
+                "Specified cwd '{shown}' either not absolute or does not exist{why}"
             )));
         }
         let finished = job.run(&Command {
