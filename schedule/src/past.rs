@@ -5,8 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::timing::ClockTiming;
 
-/// The most ranges of due times that are remembered. A clock that is set adds one.
-const MAX_RANGES: usize = 16;
+/// The most ranges of due times that are remembered. A clock that is set adds one, and so does a run that stands for several
+/// due times. Beyond these the oldest is forgotten, and only a clock that goes back that far serves it again.
+const MAX_RANGES: usize = 1_000;
 
 /// A clock that goes back by more than this had a wrong date: the due times of that date are forgotten, since they will
 /// come, and the job would not run until then.
