@@ -23,7 +23,7 @@ const NAME: usize = 4;
 /// The name and the secret of a token, as a minion presents them to a master.
 #[derive(Clone)]
 pub struct PresentedToken {
-    /// The name.
+    /// The name, by which logs and lists call the token; it is no secret.
     pub name: TokenName,
     secret: Zeroizing<[u8; SECRET]>,
 }

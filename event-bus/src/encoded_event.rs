@@ -20,7 +20,7 @@ const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
 pub struct EncodedEvent {
     /// The topic of its tag.
     pub topic: Topic,
-    /// The event.
+    /// The encoded event.
     pub bytes: Bytes,
 }
 

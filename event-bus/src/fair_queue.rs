@@ -47,7 +47,7 @@ struct Lane<T> {
 /// An item that was taken from a queue. Its room comes back when it is dropped.
 #[derive(Debug)]
 pub struct Taken<T> {
-    /// The item.
+    /// The item that was taken.
     pub item: T,
     _room: [OwnedSemaphorePermit; 2],
 }

@@ -61,7 +61,7 @@ pub const MAX_SCHEDULE_NAME: usize = 256;
 /// The return of a job of a minion's own schedule, which the master stores as that of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledReturn {
-    /// The call.
+    /// What ran, and what it returned, as of a call of `saline-call`.
     pub called: CallerReturn,
     /// The name of the job in the schedule.
     pub schedule: String,
