@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::{Book, Ledger, minion_number, seconds};
 use crate::evidence::LedgerRun;
+use crate::plan::JobAct;
 use crate::timeline::Who;
 
 /// Checks that no more minions than the size of a batch run it at once. The master may take a disturbed minion for
-/// gone and give its slot to another one, so such runs do not count.
+/// gone and give its slot to another one, so such runs do not count. Neither do those of a job that an operator has
+/// killed, whose runs end early.
 pub(super) fn no_more_at_once(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "batches",
@@ -17,6 +19,9 @@ pub(super) fn no_more_at_once(ledger: &Ledger<'_>) -> Book {
         let Some(size) = publication.job.batch else {
             continue;
         };
+        if publication.acts.iter().any(|act| act.act == JobAct::Kill) {
+            continue;
+        }
         let takes = publication.job.takes;
         let mut runs: Vec<&LedgerRun> = ledger.runs.get(token).cloned().unwrap_or_default();
         runs.sort_by_key(|run| run.at);

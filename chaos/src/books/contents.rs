@@ -10,6 +10,9 @@ use crate::store::StoredReturn;
 /// The text that a minion returns for a job that it could not write to its spool.
 const NOT_SPOOLED: &str = "could not write to its spool";
 
+/// What a return says of a job that its minion had no time to begin.
+const NOT_BEGUN: &str = "never started, since the minion was ended first";
+
 /// Checks that every return, stored or printed, is what its run printed, to the last byte. A return that says that the run was
 /// interrupted needs a loss of power of the minion's machine: a run outlives every other end of its minion.
 pub(super) fn are_what_ran(ledger: &Ledger<'_>) -> Book {
@@ -92,7 +95,11 @@ fn against(
         Content::Other(text) => {
             let full = text.contains(NOT_SPOOLED)
                 && ledger.disk_was_full(minion, publication.began, until);
-            (!killed && !full).then(|| format!("not what the job prints: {text}"))
+            // The minion's process ended after it had noted the job, and before its process had begun it.
+            let not_begun = text.contains(NOT_BEGUN)
+                && runs.is_empty()
+                && ledger.was_down(minion, publication.began, until);
+            (!killed && !full && !not_begun).then(|| format!("not what the job prints: {text}"))
         }
     }
 }

@@ -6,8 +6,8 @@ use super::*;
 use crate::contents::Content;
 use crate::evidence::{Lookup, PresenceSample, UsageSeries};
 use crate::fleet::ProcessUsage;
-use crate::plan::{JobPlan, Output, PublishMode};
-use crate::publisher::PrintedReturn;
+use crate::plan::{JobAct, JobPlan, Output, PublishMode};
+use crate::publisher::{DoneAct, PrintedReturn};
 use crate::store::StoredReturn;
 use crate::timeline::{Condition, Disturbance, Loss, Who};
 
@@ -332,6 +332,14 @@ fn a_batch_that_more_run_at_once_than_it_allows_is_found_unless_one_was_disturbe
     assert!(!broken(&evidence).contains(&"batches"));
     evidence.runs[1] = other(21);
     assert!(broken(&evidence).contains(&"batches"));
+    let mut killed = evidence.clone();
+    killed.publications[0].acts.push(DoneAct {
+        act: JobAct::Kill,
+        from: at(20),
+        to: at(21),
+        answers: [].into(),
+    });
+    assert!(!broken(&killed).contains(&"batches"), "its runs end early");
     evidence.history.disturbances.push(Disturbance {
         who: Who::Minion(2),
         condition: Condition::Disturbed,

@@ -43,6 +43,18 @@ fn a_return_that_is_not_what_the_job_printed_is_found() {
 }
 
 #[test]
+fn a_return_that_says_that_the_job_never_began_needs_a_minion_that_ended_and_no_run() {
+    let text = "ERROR: the process of this job (cmd.run) was never started, since the minion was ended first: the job did not run";
+    let mut evidence = returning(Content::of_text(text), 130);
+    evidence.runs.clear();
+    assert!(broken(&evidence).contains(&"contents"));
+    evidence.history.disturbances = vec![down(1, 20, 23)];
+    assert!(!broken(&evidence).contains(&"contents"));
+    evidence.runs = balanced().runs;
+    assert!(broken(&evidence).contains(&"contents"), "it ran");
+}
+
+#[test]
 fn a_printed_return_is_compared_too() {
     let mut evidence = balanced();
     evidence.publications[0].returns[0].content = printed_by("m3");

@@ -32,7 +32,7 @@ pub(crate) fn write_master(
     heartbeat: Duration,
 ) -> Result<()> {
     let options = format!(
-        "auto_accept: True\nlog_level: info\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n",
+        "auto_accept: True\nlog_level: info\njob_store_size: 0\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n",
         heartbeat.as_secs_f64(),
         JOB_TTL.as_secs_f64(),
         TIMEOUT.as_secs_f64(),

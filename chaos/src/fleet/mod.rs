@@ -37,7 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The sizes of the disks of the master and of each minion, in bytes. They hold what a run keeps there, with its largest
 /// returns.
-const MASTER_DISK: u64 = 1024 * 1024 * 1024;
+const MASTER_DISK: u64 = 8 * 1024 * 1024 * 1024;
 const MINION_DISK: u64 = 256 * 1024 * 1024;
 
 /// A minion of the fleet: its process, and its link to the master.

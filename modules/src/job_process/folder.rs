@@ -20,6 +20,9 @@ use super::versioned::{self, FormatError};
 /// The name of the file with the record, which the process of the job locks.
 const RECORD: &str = "job";
 
+/// The name of an empty file that is there until the process begins the job. What is removed, and not created, needs no room.
+const NOT_BEGUN: &str = "not_begun";
+
 /// The largest record that is read, in bytes.
 const MAX_RECORD: u64 = 1024 * 1024;
 
@@ -127,6 +130,7 @@ impl JobFolder {
         let unfinished = self.path.join("job.new");
         let mut options = saline_private_files::options();
         let options = options.write(true).create_new(true);
+        saline_private_files::open(&self.path.join(NOT_BEGUN), options)?;
         let mut file = saline_private_files::open(&unfinished, options)?;
         file.write_all(&versioned::encode(record))?;
         fs::rename(&unfinished, self.path.join(RECORD))
@@ -162,6 +166,22 @@ impl JobFolder {
         // A minion that gave the job up has removed the record while it held the lock.
         let is_ours = try_lock(&file) && file.metadata()?.nlink() > 0;
         Ok(is_ours.then_some(file))
+    }
+
+    /// Notes that the process which has claimed the job begins it now.
+    ///
+    /// # Errors
+    /// When that cannot be noted.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        match fs::remove_file(self.path.join(NOT_BEGUN)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the job has certainly not begun, and will not once it was [given up](Self::give_up).
+    pub(super) fn is_not_begun(&self) -> bool {
+        self.path.join(NOT_BEGUN).symlink_metadata().is_ok()
     }
 
     /// Gives the job up, unless a process runs it: no process will. Returns the process that runs it.

@@ -14,6 +14,10 @@ use super::{JobEnd, JobFolders, JobProcess, JobRecord};
 /// The largest number of folders that are looked at.
 const MAX_FOLDERS: usize = 100_000;
 
+/// What became of the process of a job that never began, after "the process of this job".
+const NEVER_BEGUN: &str =
+    "was never started, since the minion was ended first: the job did not run";
+
 /// A job that an earlier minion left behind.
 #[derive(Debug)]
 pub struct LeftJob {
@@ -141,6 +145,10 @@ fn look_into(folder: &JobFolder, place: Option<&[u8]>) -> Result<LeftJob, Refuse
             Holder::Nobody => {
                 break LeftProcess::Ended(match JobResult::find(folder) {
                     Ok(Some(result)) => JobEnd::Returned(result),
+                    Ok(None) if folder.is_not_begun() => JobEnd::Without {
+                        why: NEVER_BEGUN.to_owned(),
+                        retcode: None,
+                    },
                     Ok(None) => without(None),
                     Err(error) => JobEnd::Without {
                         why: format!(
@@ -229,17 +237,26 @@ mod tests {
         assert!(find(&folders, Some(PLACE)).is_empty(), "nothing was left");
         let folder = leave(&folders);
         let left = find(&folders, Some(PLACE));
-        assert!(matches!(
-            left[..],
-            [LeftJob {
-                process: LeftProcess::Ended(JobEnd::Without { .. }),
-                ..
-            }]
-        ));
+        let LeftProcess::Ended(JobEnd::Without { why, .. }) = &left[0].process else {
+            panic!("{left:?}");
+        };
+        assert_eq!(why, NEVER_BEGUN);
         assert!(folder.claim().unwrap().is_none());
         left[0].remove();
         assert!(!folder.path().exists());
         assert!(folder.claim().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_job_that_has_begun_is_not_said_to_have_not_run() {
+        let (_root, folders) = folders();
+        let folder = leave(&folders);
+        folder.begin().unwrap();
+        let left = find(&folders, Some(PLACE));
+        let LeftProcess::Ended(JobEnd::Without { why, .. }) = &left[0].process else {
+            panic!("{left:?}");
+        };
+        assert!(why.starts_with("ended without a return"), "{why}");
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub fn main() -> ExitCode {
         return ExitCode::from(GIVEN_UP);
     };
     let folder = call.folder.clone();
+    if folder.begin().is_err() {
+        return ExitCode::from(GIVEN_UP);
+    }
     let result = run(call, UnixListener::from(listener));
     match result.leave(&folder, &memory) {
         Ok(Left::InFile) => ExitCode::SUCCESS,
