@@ -191,6 +191,7 @@ fn job(store: &JobStore, number: usize, ids: &[MinionId]) -> Result<NewJob> {
         batch: None,
         resolved: None,
         metadata: noted.then(|| Packed::pack(&Value::map([("ticket", ticket)]))),
+        returners: Vec::new(),
     })
 }
 

@@ -55,6 +55,8 @@ pub struct JobSpec {
     /// The jid of the job: above that of every job of the master, and at most a minute before the master's time; none
     /// for one that the master makes.
     pub jid: Option<Jid>,
+    /// The names of the destinations outside of the master that get the job and its returns, beside those that get every one.
+    pub returners: Vec<String>,
 }
 
 impl JobSpec {
@@ -74,6 +76,7 @@ impl JobSpec {
             batch: BatchRequest::default(),
             metadata: None,
             jid: None,
+            returners: Vec::new(),
         }
     }
 
@@ -155,6 +158,13 @@ impl JobSpec {
         self
     }
 
+    /// Sets the destinations outside of the master that get the job and its returns.
+    #[must_use]
+    pub fn returned_to(mut self, returners: Vec<String>) -> Self {
+        self.returners = returners;
+        self
+    }
+
     /// Returns the request that publishes the job.
     ///
     /// # Errors
@@ -180,6 +190,7 @@ impl JobSpec {
             batch: self.batch,
             metadata: self.metadata.map(pack),
             jid: self.jid,
+            returners: self.returners.into(),
         })
     }
 

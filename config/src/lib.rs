@@ -24,6 +24,7 @@ mod options;
 mod paths;
 mod pattern;
 mod reload;
+mod returners;
 mod role;
 pub mod salt_options;
 mod salt_replacements;
@@ -31,6 +32,7 @@ mod salt_replacements;
 mod sample;
 mod schedule;
 mod secrecy;
+mod secret;
 mod sections;
 mod syntax_hints;
 
@@ -49,6 +51,11 @@ pub use minion::MinionConfig;
 pub use nearest::nearest;
 pub use paths::Paths;
 pub use reload::ChangedOption;
+pub use returners::{
+    ExecutableReturner, HttpReturner, PostgresReturner, PostgresSchema, PostgresTls,
+    ReturnerConfig, ReturnerName,
+};
 pub use role::{OptionDoc, TransportOptions};
 pub use schedule::ScheduleConfig;
 pub use secrecy::Secrecy;
+pub use secret::Secret;

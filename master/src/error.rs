@@ -47,6 +47,9 @@ pub enum MasterError {
     /// State of an earlier version cannot be moved to `state_dir`.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),
+    /// A destination outside of the master cannot be what the configuration says.
+    #[error("returner {0}")]
+    Returner(String),
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

@@ -24,6 +24,7 @@
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
+//! | `returners` | delivers what is stored to destinations outside of the master |
 //! | `own_user` | switches a master that root started to its own user |
 //! | `check` | finds out whether a master can start: `--check` |
 //! | `health` | checks a running master: `--health`, and the service manager's watchdog |
@@ -59,6 +60,7 @@ mod own_user;
 mod parts;
 pub mod peers;
 pub mod publisher;
+mod returners;
 mod run;
 pub mod runners;
 mod schedule;

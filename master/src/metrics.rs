@@ -18,6 +18,7 @@ use crate::fileserver::FileFigures;
 use crate::health::ANSWER_TIMEOUT;
 use crate::jobs::JobStore;
 use crate::publisher::MinionPublisher;
+use crate::returners::{ReturnerFigures, Returners};
 use crate::sessions::Sessions;
 
 /// The parts of a master whose metrics are read.
@@ -36,6 +37,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) files: Arc<FileFigures>,
     pub(crate) schedule: Arc<Scheduler>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
+    pub(crate) returners: Returners,
 }
 
 #[async_trait]
@@ -55,6 +57,7 @@ impl MetricsSource for MasterMetrics {
         self.files(&mut metrics);
         self.clock_and_tasks(&mut metrics);
         self.schedule(&mut metrics);
+        self.returners(&mut metrics);
         metrics
     }
 
@@ -263,6 +266,46 @@ impl MasterMetrics {
             "saline_master_schedule_skips",
             "Runs of scheduled jobs that were due and did not take place: too many were under way, or the time was not right.",
             self.schedule.skips(),
+        );
+    }
+
+    fn returners(&self, metrics: &mut Metrics) {
+        let figures = self.returners.figures();
+        let counts = |count: fn(&ReturnerFigures) -> u64| {
+            let counts = figures.iter();
+            counts.map(move |one| (one.name().as_str(), count(one)))
+        };
+        metrics.counters(
+            "saline_master_returner_delivered",
+            "Jobs, returns and events that a destination outside of the master has taken.",
+            "returner",
+            counts(ReturnerFigures::delivered),
+        );
+        metrics.counters(
+            "saline_master_returner_refused",
+            "Jobs, returns and events that a destination outside of the master will never take: the log names each.",
+            "returner",
+            counts(ReturnerFigures::refused),
+        );
+        metrics.counters(
+            "saline_master_returner_lost",
+            "Jobs, returns and events that were removed from the stores before a destination outside of the master had them.",
+            "returner",
+            counts(ReturnerFigures::lost),
+        );
+        metrics.counters(
+            "saline_master_returner_failures",
+            "Attempts to deliver to a destination outside of the master that failed.",
+            "returner",
+            counts(ReturnerFigures::failures),
+        );
+        let now = self.clock.micros();
+        let lags = figures.iter();
+        metrics.gauges(
+            "saline_master_returner_lag_seconds",
+            "For how long the oldest record waits that a destination outside of the master has not taken; 0 when nothing waits.",
+            "returner",
+            lags.map(|one| (one.name().to_string(), one.lag(now))),
         );
     }
 

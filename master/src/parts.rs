@@ -18,7 +18,9 @@ use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
-use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
+use crate::events::{
+    DurableEvents, DurableSettings, Events, MinionEventFirer, ReturnedTags, TagFilter,
+};
 use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::health::{HealthChecks, TurnProbe};
@@ -33,6 +35,7 @@ use crate::peers::{
     Revocation, WaitingPolls,
 };
 use crate::publisher::MinionPublisher;
+use crate::returners::Returners;
 use crate::runners::{RunnerParts, Runners};
 use crate::schedule::MasterSchedule;
 use crate::sessions::Sessions;
@@ -74,6 +77,8 @@ impl Stores {
         let events = DurableSettings {
             folder: config.event_store(),
             filter: durable_filter(config),
+            returned: returned_tags(config),
+            is_followed: !config.returners.configured().is_empty(),
             most_bytes: config.durable_events_size,
         };
         let durable = DurableEvents::open(events, clock.clone())?;
@@ -95,6 +100,16 @@ impl Stores {
 fn durable_filter(config: &MasterConfig) -> TagFilter {
     // The loader has compiled the globs.
     TagFilter::compile(&config.durable_events).unwrap_or_default()
+}
+
+/// Returns the tags of the events that destinations outside of the master get; none without such a destination.
+fn returned_tags(config: &MasterConfig) -> Option<ReturnedTags> {
+    let returners = &config.returners;
+    // The loader has compiled the globs.
+    let compile = |globs: &[String]| TagFilter::compile(globs).unwrap_or_default();
+    let wanted = compile(&returners.event_return_whitelist);
+    let left_out = compile(&returners.event_return_blacklist);
+    (!returners.event_return.is_empty()).then(|| ReturnedTags::new(wanted, left_out))
 }
 
 /// The most jobs that one line of the log names.
@@ -132,6 +147,7 @@ pub(crate) struct MasterParts {
     events: Events,
     durable: Arc<DurableEvents>,
     files: FileServer,
+    returners: Returners,
 }
 
 impl MasterParts {
@@ -186,6 +202,7 @@ impl MasterParts {
             events,
             durable,
             files: FileServer::new(&config, settings.clone(), context),
+            returners: Returners::new(&config),
             disk: DiskReader::new(Arc::clone(&jobs), keys.clone()),
             jobs,
             grains: Arc::new(stores.grains),
@@ -406,6 +423,7 @@ impl MasterParts {
             publisher: self.publisher.clone(),
             revocation: self.revocation(),
             events: self.events.clone(),
+            returners: self.returners.clone(),
         }
     }
 
@@ -555,7 +573,20 @@ impl MasterParts {
             events: self.events.clone(),
             files: Arc::clone(self.files.figures()),
             refused_handshakes: Arc::clone(&self.refused_handshakes),
+            returners: self.returners.clone(),
         }
+    }
+
+    /// Begins to deliver what is stored to destinations outside of the master.
+    ///
+    /// # Errors
+    /// As [`Returners::begin`].
+    ///
+    /// # Cancel safety
+    /// As [`Returners::begin`].
+    pub(crate) async fn begin_to_return(&self) -> Result<(), MasterError> {
+        let (jobs, durable) = (&self.jobs, &self.durable);
+        self.returners.begin(jobs, durable, &self.context).await
     }
 
     /// Returns the part that notices changes of the accepted keys.

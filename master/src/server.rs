@@ -202,6 +202,7 @@ impl Master {
         let key_watch = state.key_watch();
         key_watch.compare_at_start().await?;
         state.withdraw_unfollowed().await?;
+        state.begin_to_return().await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {

@@ -77,6 +77,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
         batch: None,
         resolved: None,
         metadata: None,
+        returners: Vec::new(),
     }
 }
 

@@ -62,8 +62,8 @@ pub use minion::{
 };
 pub use minion_job_state::MinionJobState;
 pub use operator::{
-    LastSeen, MAX_LAST_SEEN, MAX_METADATA, OperatorReply, OperatorRequest, OrderWarning,
-    PublishRequest, Published, ReturnsPage, StatesPage, TargetMatches,
+    LastSeen, MAX_LAST_SEEN, MAX_METADATA, MAX_RETURNERS, OperatorReply, OperatorRequest,
+    OrderWarning, PublishRequest, Published, ReturnsPage, StatesPage, TargetMatches,
 };
 pub use reconciliation::{
     ExpiryAck, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,

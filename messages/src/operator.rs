@@ -78,6 +78,9 @@ impl OperatorRequest {
 /// The largest packed metadata of a job, in bytes.
 pub const MAX_METADATA: usize = 64 * 1024;
 
+/// The largest number of destinations that an order may name for a job.
+pub const MAX_RETURNERS: usize = 16;
+
 /// A job to be published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishRequest {
@@ -112,6 +115,9 @@ pub struct PublishRequest {
     /// The jid of the job: above that of every job of the master, and at most a second ahead of the master's time. None
     /// for one that the master makes.
     pub jid: Option<Jid>,
+    /// The names of the destinations outside of the master that get the job and its returns, beside those that get every one:
+    /// at most [`MAX_RETURNERS`]. The master delivers; minions do not get the names.
+    pub returners: Box<[String]>,
 }
 
 /// The reply to an operator's request.

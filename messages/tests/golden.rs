@@ -491,6 +491,7 @@ fn operator(lines: &mut String) {
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        returners: Box::default(),
     });
     request(lines, "Publish", publish);
     for kind in TargetKind::ALL {
@@ -560,6 +561,7 @@ fn operator(lines: &mut String) {
         batch: BatchRequest::default(),
         metadata: Some(packed()),
         jid: Some(jid()),
+        returners: Box::new(["postgres".to_owned()]),
     };
     request(lines, "Publish.Options", OperatorRequest::Publish(publish));
     request(lines, "LastSeen", OperatorRequest::LastSeen(vec![id()]));

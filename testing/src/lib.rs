@@ -1,11 +1,13 @@
 //! What tests, `saline-chaos`, `saline-bench` and `saline-quickstart` share to run Saline: one way to start and end a
-//! daemon process, one proxy that puts faults on a link, and one master whose replies a test prescribes.
+//! daemon process, one server of PostgreSQL, one proxy that puts faults on a link, and one master whose replies a test prescribes.
 
 pub mod fleet;
 pub mod links;
+pub mod postgres;
 pub mod processes;
 pub mod scripted;
 
 pub use fleet::{CommandOutput, Fleet, ended};
+pub use postgres::PostgresServer;
 pub use processes::TIMEOUT as TEST_TIMEOUT;
 pub use processes::{Daemon, Folders, Log, MinionFile, Ports, Process, Programs};

@@ -32,6 +32,7 @@ mod outliving_jobs;
 mod own_functions;
 mod presence;
 mod private_files;
+mod returners;
 mod returns_at_the_timeout;
 mod runners;
 mod saline_call;

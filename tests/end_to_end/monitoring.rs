@@ -65,7 +65,8 @@ fn wait_for(port: u16, line: &str) -> String {
 /// Starts a master and the minion m1, which serve metrics on ports that the system chooses.
 fn fleet() -> (Fleet, u16, u16) {
     let metrics = "metrics_listen: 127.0.0.1:0\n";
-    let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{metrics}"));
+    let returner = "returner.local.file: /var/log/saline/returns.json\n";
+    let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{returner}{metrics}"));
     fleet.start_master();
     fleet.start_minion_with("m1", metrics);
     let minion = &fleet.minions["m1"];

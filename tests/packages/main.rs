@@ -129,7 +129,7 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
         .run("dpkg", &["--remove", "saline-master", "saline-minion"])
         .expect(0);
     assert!(path("etc/saline/master").exists() && path("var/lib/saline/minion/spool.log").exists());
-    assert!(!path("usr/bin/saline-master").exists() && !path("usr/bin/saline-exec").exists());
+    assert!(!path("usr/bin/saline-master").exists() && !path("usr/bin/saline-minion").exists());
     let purged = machine.run("dpkg", &["--purge", "saline-master"]).expect(0);
     assert!(
         purged

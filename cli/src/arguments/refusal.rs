@@ -18,7 +18,6 @@ const SALTS: &[&str] = &[
     "--output-diff",
     "--module-executors",
     "--executor-opts",
-    "--return",
     "--return_config",
     "--return_kwargs",
     "-a",

@@ -74,6 +74,16 @@ pub(crate) struct SalineArguments {
     #[arg(help_heading = "Job", long, value_name = "METADATA", value_parser = metadata)]
     metadata: Option<Metadata>,
 
+    /// Have the master deliver the job and its returns to this destination of its configuration (executable, http, local,
+    /// postgres, sqlite3) too; several with commas between them.
+    #[arg(
+        help_heading = "Job",
+        long = "return",
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
+    pub(crate) returners: Vec<String>,
+
     /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
     #[arg(help_heading = "Job", long)]
     pub(crate) private: bool,

@@ -214,7 +214,7 @@ fn bad_options_are_refused_in_two_lines() {
     let lines = [
         "saline --ver * test.ping",
         "saline --batch-s 3 * test.ping",
-        "saline --return mysql * test.ping",
+        "saline --return_config x * test.ping",
         "saline * test.ping -t soon",
         "saline * test.ping -t",
         "saline * test.ping -v=3",
@@ -240,7 +240,7 @@ fn bad_options_are_refused_in_two_lines() {
     insta::assert_snapshot!(lines.map(last).join("\n"), @r#"
     saline: error: ambiguous option: --ver (--verbose, --version, --versions-report?)
     saline: error: ambiguous option: --batch-s (--batch-safe-limit, --batch-safe-size, --batch-size?)
-    saline: error: no such option: --return (Salt has it, Saline does not)
+    saline: error: no such option: --return_config (Salt has it, Saline does not)
     saline: error: option --timeout: 'soon' is not a time above zero; write 5, 0.5, 90s, 15m, 1h or 2d
     saline: error: --timeout option requires 1 argument
     saline: error: no such option: -=
@@ -516,6 +516,7 @@ fn options_of_salt_are_taken_or_named() {
         "saline --pillar-pcre a:b f",
         "saline * f --subset 3",
         "saline * f --metadata {\"ticket\":4711}",
+        "saline * f --return postgres,local",
         "saline * --preview-target",
         "saline * f --start-event",
         "saline * f --jid 20261121091409931549",
@@ -529,7 +530,6 @@ fn options_of_salt_are_taken_or_named() {
     for option in [
         "-R",
         "--range",
-        "--return",
         "--return_config",
         "--return_kwargs",
         "--output-diff",

@@ -168,7 +168,8 @@ async fn publish(
         .with_subset(arguments.targeting.subset)
         .in_batches(arguments.batch.request())
         .with_metadata(arguments.metadata())
-        .with_jid(arguments.jid.clone());
+        .with_jid(arguments.jid.clone())
+        .returned_to(arguments.returners.clone());
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {

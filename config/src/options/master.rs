@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{access_rules, common, file_roots, nodegroups, schedule};
+use super::{access_rules, common, file_roots, nodegroups, returners, schedule};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
@@ -441,6 +441,28 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     file_roots::file_buffer_size(),
     file_roots::file_recv(),
     file_roots::file_recv_max_size(),
+    returners::LOCAL_FILE,
+    returners::SQLITE3_DATABASE,
+    returners::EXECUTABLE_COMMAND,
+    returners::EXECUTABLE_TIMEOUT,
+    returners::HTTP_URL,
+    returners::HTTP_AUTHORIZATION,
+    returners::HTTP_AUTHORITIES,
+    returners::POSTGRES_HOST,
+    returners::POSTGRES_PORT,
+    returners::POSTGRES_USER,
+    returners::POSTGRES_PASSWD,
+    returners::POSTGRES_DB,
+    returners::POSTGRES_SCHEMA,
+    returners::POSTGRES_SSLMODE,
+    returners::POSTGRES_AUTHORITIES,
+    returners::EXT_JOB_CACHE,
+    returners::EVENT_RETURN,
+    returners::EVENT_RETURN_WHITELIST,
+    returners::EVENT_RETURN_BLACKLIST,
+    returners::EVENT_RETURN_QUEUE,
+    returners::EVENT_RETURN_QUEUE_MAX_SECONDS,
+    returners::MASTER_JOB_CACHE,
     OptionDoc {
         name: "audit_file",
         secrecy: Secrecy::Public,

@@ -81,6 +81,8 @@ impl Role for MasterConfig {
             &mut self.audit_file,
             &mut self.autosign_file,
             &mut self.autoreject_file,
+            &mut self.returners.local_file,
+            &mut self.returners.sqlite3_database,
         ];
         for file in files {
             *file = file.take().map(|path| crate::paths::place(root, &path));

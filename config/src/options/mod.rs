@@ -8,5 +8,6 @@ mod master;
 mod master_role;
 mod minion;
 mod nodegroups;
+mod returners;
 mod schedule;
 mod ssl;

@@ -5,4 +5,5 @@ mod assignments;
 mod errors;
 mod folder;
 mod load;
+mod returners;
 mod schedule;

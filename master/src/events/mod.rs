@@ -14,9 +14,9 @@ use saline_messages::{EventOrigin, EventTag, MinionId, OriginKind};
 use saline_protocol::transport::{Clock, Context, Publisher};
 
 use crate::disk::StoreError;
-pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
+pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, ReturnedTags, TagFilter};
 pub use minion_events::MinionEventFirer;
-pub(crate) use reader::{Acknowledged, EventReader, ReadEvent, ReadPage};
+pub(crate) use reader::{Acknowledged, EventReader, PageLimits, ReadEvent, ReadPage, job_tag};
 pub use reports::ReturnReport;
 pub(crate) use reports::RunReport;
 use saline_event_bus::{Bus, EncodedEvent, Room};

@@ -42,6 +42,17 @@ pub(crate) struct ReadEvent {
     pub(crate) number: i64,
     /// The event.
     pub(crate) event: Result<Event, u64>,
+    /// The names of the destinations that the order of a job named; none for a kept event.
+    pub(crate) returners: Vec<String>,
+}
+
+/// How much of the stores is read at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageLimits {
+    /// About the bytes of all events, but at least one event if there is one.
+    pub(crate) bytes: usize,
+    /// The largest value that was returned, in bytes; the event of a larger one comes without it.
+    pub(crate) payload: usize,
 }
 
 /// Some events.
@@ -77,15 +88,37 @@ impl EventReader {
         after: EventCursor,
         max_bytes: usize,
     ) -> Result<ReadPage, StoreError> {
-        let kept = self.store.page(after.event, max_bytes).await?;
         let filter = Arc::clone(&self.durable);
+        let limits = PageLimits {
+            bytes: max_bytes,
+            payload: MAX_EVENT_RETURN,
+        };
+        let wants = move |jid: &Jid, minion: Option<&MinionId>, _: &[String]| {
+            filter.matches(&job_tag(jid, minion).to_string())
+        };
+        self.read_wanted(after, limits, wants).await
+    }
+
+    /// Returns the kept events after a cursor, and those publications and returns that are wanted: of these `wants` gets the jid,
+    /// the minion that returned, and the destinations that the order of the job named.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub(crate) async fn read_wanted(
+        &self,
+        after: EventCursor,
+        limits: PageLimits,
+        wants: impl Fn(&Jid, Option<&MinionId>, &[String]) -> bool + Clone + Send + 'static,
+    ) -> Result<ReadPage, StoreError> {
+        let kept = self.store.page(after.event, limits.bytes).await?;
         let query = ReceivedQuery {
             after: after.receipt,
-            max_bytes,
-            max_payload: MAX_EVENT_RETURN,
-            wants: move |jid: &Jid, minion: Option<&MinionId>| {
-                filter.matches(&job_tag(jid, minion).to_string())
-            },
+            max_bytes: limits.bytes,
+            max_payload: limits.payload,
+            wants,
         };
         let received = self.jobs.received(query).await?;
         // What comes after a place up to which one of the two was read waits for the next page, so that the order holds.
@@ -112,13 +145,16 @@ impl EventReader {
             events.push(ReadEvent {
                 number: kept.number,
                 event,
+                returners: Vec::new(),
             });
         }
         let received_now = received.entries.into_iter();
-        for received in received_now.filter(|received| received.receipt <= end) {
+        for mut received in received_now.filter(|received| received.receipt <= end) {
+            let returners = std::mem::take(&mut received.returners);
             events.push(ReadEvent {
                 number: received.receipt,
                 event: Ok(self.event_of(received).await?),
+                returners,
             });
         }
         events.sort_by_key(|read| read.number);
@@ -153,6 +189,19 @@ impl EventReader {
             true => Acknowledged::Noted,
             false => Acknowledged::NoPlace,
         })
+    }
+
+    /// Returns the cursor after everything that is stored now.
+    pub(crate) fn end(&self) -> EventCursor {
+        EventCursor {
+            event: self.store.last_number(),
+            receipt: self.jobs.highest_receipt(),
+        }
+    }
+
+    /// Whether nothing was stored after a cursor.
+    pub(crate) fn is_at_end(&self, cursor: EventCursor) -> bool {
+        self.store.last_number() <= cursor.event && self.jobs.last_receipt() <= cursor.receipt
     }
 
     /// Forgets a consumer. Returns false when it is not known.
@@ -213,7 +262,7 @@ impl EventReader {
 }
 
 /// Returns the tag of the publication of a job, or of the return of a minion.
-fn job_tag(jid: &Jid, minion: Option<&MinionId>) -> EventTag {
+pub(crate) fn job_tag(jid: &Jid, minion: Option<&MinionId>) -> EventTag {
     let event = match minion {
         None => JobEvent::New,
         Some(minion) => JobEvent::Returned(minion.clone()),

@@ -106,6 +106,8 @@ fn nothing_kept() -> Arc<DurableEvents> {
     let settings = DurableSettings {
         folder: "/nonexistent".into(),
         filter: TagFilter::default(),
+        returned: None,
+        is_followed: false,
         most_bytes: 0,
     };
     let clock = crate::clock::MasterClock::new(Clock);
@@ -250,6 +252,8 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     let settings = DurableSettings {
         folder: folder.path().join("events"),
         filter: TagFilter::compile(&["salt/minion/*/start".to_owned()]).unwrap(),
+        returned: None,
+        is_followed: false,
         most_bytes: 1 << 20,
     };
     let clock = crate::clock::MasterClock::new(Clock);

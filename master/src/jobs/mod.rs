@@ -14,6 +14,7 @@ mod cancel;
 mod catch_up;
 mod check;
 mod flush;
+mod followers;
 mod health;
 mod job_functions;
 mod large_returns;
@@ -48,6 +49,7 @@ use saline_messages::{Jid, MasterTime, MinionId, RequestId};
 pub use backup::StoreBackup;
 pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
 pub use check::StoreCheck;
+pub(crate) use followers::{ReceiptFollower, WantsReceived};
 pub use job_functions::JobFunction;
 pub use large_returns::PartOutcome;
 pub use lookup::JobStates;
@@ -170,6 +172,7 @@ pub struct JobStore {
     records_written: Mutex<MasterTime>,
     /// The partitions that were pruned and could not be deleted.
     undeleted: Mutex<Vec<i64>>,
+    followers: followers::Followers,
     reader: ConnectionThread,
     writer: Writer,
     /// Dropped after the writer, which gives it work. The last connection to close empties the log.
@@ -325,6 +328,7 @@ impl JobStore {
             is_ahead,
             copying: Semaphore::new(1),
             undeleted: Mutex::default(),
+            followers: Mutex::default(),
             settings,
         })
     }

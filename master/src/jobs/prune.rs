@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use saline_messages::{Jid, MasterTime};
 
-use super::{JobStore, StoreError, jid, lock, lookup, received};
+use super::{JobStore, StoreError, followers, jid, lock, lookup, received};
 use crate::disk::partitions::Connections;
 use crate::disk::{columns, reserve};
 use crate::jobs::tables::reduction;
@@ -168,6 +168,7 @@ impl JobStore {
             true => i64::MAX,
             false => micros(before),
         };
+        let unread = self.unread(start).await;
         let (open, transfers) = (Arc::clone(&self.open), Arc::clone(&self.transfers));
         let reduce = move |connections: &mut Connections| {
             // The choice stays right while the rows are copied, since only this thread changes the disk.
@@ -188,6 +189,7 @@ impl JobStore {
             }
         };
         self.delete_unused(start).await?;
+        followers::count_lost(unread, &self.unread(start).await);
         Ok(Some(Pruned {
             before: jid::from_micros(end),
             early,
@@ -205,6 +207,7 @@ impl JobStore {
         let under_way = !self.alive(&range, before).is_empty();
         let start = range.start;
         let before = jid::from_micros(range.end);
+        followers::count_lost(self.unread(start).await, &[]);
         // From here on no thread uses it; what is queued for it is answered as removed.
         self.partitions.remove(start);
         self.writer.alone(closed(start)).await?;

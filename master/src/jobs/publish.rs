@@ -47,6 +47,8 @@ pub struct NewJob {
     pub resolved: Option<MasterTime>,
     /// The metadata of the job, if it has any: a packed mapping.
     pub metadata: Option<Packed>,
+    /// The names of the destinations that get the job and its returns, beside those of every job.
+    pub returners: Vec<String>,
 }
 
 impl JobStore {
@@ -228,6 +230,11 @@ fn insert(
         connection
             .prepare_cached("INSERT INTO metadata (jid, metadata) VALUES (?1, ?2)")?
             .execute(params![number, metadata.as_bytes()])?;
+    }
+    if !new.returners.is_empty() {
+        connection
+            .prepare_cached("INSERT INTO job_returners (jid, names) VALUES (?1, ?2)")?
+            .execute(params![number, new.returners.join(" ")])?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What the store has received, of all jobs: each publication and each return, in the order of the receipt numbers.
 
-use rusqlite::{Connection, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params};
 use saline_data::Packed;
 use saline_messages::{Jid, MinionId, MinionJobState};
 
@@ -17,6 +18,8 @@ const OVERHEAD: usize = 256;
 pub(crate) struct Received {
     /// The receipt number.
     pub(crate) receipt: i64,
+    /// The names of the destinations that the order of the job named.
+    pub(crate) returners: Vec<String>,
     /// What was received.
     pub(crate) what: ReceivedKind,
 }
@@ -46,7 +49,8 @@ pub(crate) struct ReceivedQuery<W> {
     pub(crate) max_bytes: usize,
     /// The largest payload of a return.
     pub(crate) max_payload: usize,
-    /// Whether the publication of a job, or the return of a minion, is wanted.
+    /// Whether the publication of a job, or the return of a minion, is wanted; the last are the destinations that the order of
+    /// the job named.
     pub(crate) wants: W,
 }
 
@@ -67,6 +71,11 @@ impl JobStore {
         self.receipts.highest()
     }
 
+    /// Returns the last receipt number that was given in this run of the master, or found at its start.
+    pub(crate) fn last_receipt(&self) -> i64 {
+        self.receipts.last()
+    }
+
     /// Returns what was received after a receipt number.
     ///
     /// # Errors
@@ -79,7 +88,7 @@ impl JobStore {
         query: ReceivedQuery<W>,
     ) -> Result<ReceivedPage, StoreError>
     where
-        W: Fn(&Jid, Option<&MinionId>) -> bool + Clone + Send + 'static,
+        W: Fn(&Jid, Option<&MinionId>, &[String]) -> bool + Clone + Send + 'static,
     {
         // First the highest number of each file. Numbers are given and committed in their order, by one thread: when one
         // is seen, all below it can be read, whichever file they are in.
@@ -118,6 +127,63 @@ impl JobStore {
     }
 }
 
+/// What was received after a number and until another one.
+const RECEIVED: &str = "
+    SELECT receipt, jid, NULL AS minion, names FROM jobs LEFT JOIN job_returners USING (jid)
+    WHERE receipt > ?1 AND receipt <= ?2
+    UNION ALL
+    SELECT receipt, jid, minion, names FROM returns LEFT JOIN job_returners USING (jid)
+    WHERE receipt > ?1 AND receipt <= ?2
+    ORDER BY receipt";
+
+/// What a row of [`RECEIVED`] is about.
+struct Key {
+    receipt: i64,
+    job: i64,
+    jid: Jid,
+    minion: Option<MinionId>,
+    returners: Vec<String>,
+}
+
+impl Key {
+    fn of(row: &Row<'_>) -> Result<Self, StoreError> {
+        let job: i64 = row.get(1)?;
+        let names = match row.get_ref(3)? {
+            ValueRef::Null => "",
+            _ => columns::text(row, 3)?,
+        };
+        Ok(Self {
+            receipt: row.get(0)?,
+            job,
+            jid: jid::from_micros(job),
+            minion: match row.get_ref(2)? {
+                ValueRef::Null => None,
+                _ => Some(columns::minion(row, 2)?),
+            },
+            returners: names.split_whitespace().map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Returns how many of the publications and returns in a partition after a receipt number are wanted.
+pub(super) fn count_after<W>(
+    connection: &Connection,
+    after: i64,
+    wants: W,
+) -> Result<u64, StoreError>
+where
+    W: Fn(&Jid, Option<&MinionId>, &[String]) -> bool,
+{
+    let mut statement = connection.prepare_cached(RECEIVED)?;
+    let mut found = statement.query(params![after, i64::MAX])?;
+    let mut count = 0;
+    while let Some(row) = found.next()? {
+        let key = Key::of(row)?;
+        count += u64::from(wants(&key.jid, key.minion.as_ref(), &key.returners));
+    }
+    Ok(count)
+}
+
 /// Returns the highest receipt number in a partition, or 0.
 pub(super) fn last_receipt(connection: &Connection) -> Result<i64, StoreError> {
     let sql = "SELECT max((SELECT coalesce(max(receipt), 0) FROM returns),
@@ -132,25 +198,20 @@ fn read<W>(
     newest: i64,
 ) -> Result<(Vec<Received>, i64), StoreError>
 where
-    W: Fn(&Jid, Option<&MinionId>) -> bool,
+    W: Fn(&Jid, Option<&MinionId>, &[String]) -> bool,
 {
-    let mut statement = connection.prepare_cached(
-        "SELECT receipt, jid, NULL AS minion FROM jobs WHERE receipt > ?1 AND receipt <= ?2
-         UNION ALL
-         SELECT receipt, jid, minion FROM returns WHERE receipt > ?1 AND receipt <= ?2
-         ORDER BY receipt",
-    )?;
+    let mut statement = connection.prepare_cached(RECEIVED)?;
     let mut found = statement.query(params![query.after, newest])?;
     let (mut entries, mut room) = (Vec::new(), query.max_bytes);
     while let Some(row) = found.next()? {
-        let receipt: i64 = row.get(0)?;
-        let job: i64 = row.get(1)?;
-        let jid = jid::from_micros(job);
-        let minion = match row.get_ref(2)? {
-            rusqlite::types::ValueRef::Null => None,
-            _ => Some(columns::minion(row, 2)?),
-        };
-        if !(query.wants)(&jid, minion.as_ref()) {
+        let Key {
+            receipt,
+            job,
+            jid,
+            minion,
+            returners,
+        } = Key::of(row)?;
+        if !(query.wants)(&jid, minion.as_ref(), &returners) {
             continue;
         }
         let (what, bytes) = match minion {
@@ -162,7 +223,11 @@ where
             return Ok((entries, receipt - 1));
         }
         room = room.saturating_sub(bytes);
-        entries.push(Received { receipt, what });
+        entries.push(Received {
+            receipt,
+            returners,
+            what,
+        });
     }
     Ok((entries, newest))
 }

@@ -14,8 +14,9 @@ use saline_channel::publication::sign_job;
 use saline_data::printable::number_of;
 use saline_data::{Packed, Value, time_span};
 use saline_messages::{
-    CallsError, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim,
-    OrderWarning, PackedArguments, PublishRequest, Published, SignedJob, calls, is_compound,
+    CallsError, Jid, Job, MAX_METADATA, MAX_RETURNERS, MasterTime, MinionId, MinionJobState,
+    MustClaim, OrderWarning, PackedArguments, PublishRequest, Published, SignedJob, calls,
+    is_compound,
 };
 use saline_targeting::Target;
 
@@ -27,6 +28,7 @@ use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
 use crate::publisher::MinionPublisher;
+use crate::returners::Returners;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
@@ -45,6 +47,7 @@ pub struct PublishOrder {
     pub(crate) publisher: MinionPublisher,
     pub(crate) revocation: Revocation,
     pub(crate) events: Events,
+    pub(crate) returners: Returners,
 }
 
 /// The longest name of a function, in bytes: every order has its name in the log and in the audit file.
@@ -83,8 +86,20 @@ fn check(request: &PublishRequest) -> Result<(), OrderError> {
             return Err(OrderError::Invalid(why.to_owned()));
         }
     }
+    if request.returners.len() > MAX_RETURNERS {
+        let why = format!("--return names more than {MAX_RETURNERS} destinations");
+        return Err(OrderError::Invalid(why));
+    }
     let refused = request.metadata.as_ref().and_then(refused_metadata);
     refused.map_or(Ok(()), |why| Err(OrderError::Invalid(why)))
+}
+
+/// Returns what the audit file says that an order is about.
+fn subject(jid: &Jid, returners: &[String]) -> String {
+    match returners {
+        [] => format!("job {jid}"),
+        names => format!("job {jid}, returned to {}", names.join(", ")),
+    }
 }
 
 /// The minions that an order is about.
@@ -123,6 +138,8 @@ impl PublishOrder {
     ) -> Result<Published, OrderError> {
         check(&request)?;
         self.check_ttl(&request)?;
+        let named = self.returners.check(&request.returners);
+        named.map_err(OrderError::Invalid)?;
         let ordered = self.resolve(principal, &request).await?;
         let jid = match ordered.ids.is_empty() {
             true => None,
@@ -274,7 +291,7 @@ impl PublishOrder {
             target: Some(&request.target),
             minions: Some(&ordered.ids),
             request: Some(request.request_id),
-            subject: jid.map(|jid| format!("job {jid}")),
+            subject: jid.map(|jid| subject(jid, &request.returners)),
         };
         let decided = self
             .decisions
@@ -313,6 +330,7 @@ impl PublishOrder {
             batch: offer.batch,
             resolved: Some(ordered.resolved),
             metadata: request.metadata,
+            returners: request.returners.into_vec(),
         }
     }
 

@@ -41,6 +41,7 @@ pub(super) async fn ask_minions(
         },
         metadata: None,
         jid: None,
+        returners: Box::default(),
     };
     let publish = &run.parts.publish;
     let published = publish.carry_out(&run.principal, request).await?;

@@ -97,6 +97,7 @@ impl CallStore {
             batch: None,
             resolved: None,
             metadata: metadata.flatten(),
+            returners: Vec::new(),
         };
         if let CarriedOut::Before(published) = self.jobs.publish(new).await? {
             match published.jid {

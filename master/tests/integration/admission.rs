@@ -249,6 +249,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        returners: Box::default(),
     }));
     // Whatever it says to that.
     order.await;

@@ -48,6 +48,7 @@ async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
         metadata: None,
         jid: None,
         include_unknown: false,
+        returners: Box::default(),
     });
     match peer.order(request).await {
         OperatorReply::Published(published) => Ok(published.jid.unwrap()),

@@ -213,6 +213,7 @@ async fn metadata_are_a_mapping_of_bounded_size() {
             batch: BatchRequest::default(),
             metadata: Some(metadata),
             jid: None,
+            returners: Box::default(),
         };
         operator.order(OperatorRequest::Publish(request)).await
     };

@@ -58,6 +58,7 @@ async fn publish_to(
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        returners: Box::default(),
     });
     match operator.order(order).await {
         OperatorReply::Published(published) => published,

@@ -102,6 +102,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        returners: Box::default(),
     });
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

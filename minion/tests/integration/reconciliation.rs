@@ -166,6 +166,7 @@ impl World {
             batch: None,
             resolved: None,
             metadata: None,
+            returners: Vec::new(),
         };
         let _ = self.store.publish(new).await.unwrap();
         if state == MinionJobState::Offered {

@@ -28,6 +28,25 @@ impl TagFilter {
     }
 }
 
+/// The tags of the events that destinations outside of the master get: those that `wanted` matches, or all if it is empty, but
+/// for those that `left_out` matches.
+#[derive(Debug, Clone)]
+pub(crate) struct ReturnedTags {
+    wanted: TagFilter,
+    left_out: TagFilter,
+}
+
+impl ReturnedTags {
+    pub(crate) fn new(wanted: TagFilter, left_out: TagFilter) -> Self {
+        Self { wanted, left_out }
+    }
+
+    /// Whether an event with this tag is delivered.
+    pub(crate) fn matches(&self, tag: &str) -> bool {
+        (self.wanted.is_empty() || self.wanted.matches(tag)) && !self.left_out.matches(tag)
+    }
+}
+
 /// Whether the job store has what an event with this tag reports, so that it is not kept once more.
 pub(super) fn is_in_job_store(tag: &str) -> bool {
     matches!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::EventStore;
-use super::filter::{TagFilter, is_in_job_store};
+use super::filter::{ReturnedTags, TagFilter, is_in_job_store};
 use crate::clock::MasterClock;
 use crate::disk::StoreError;
 
@@ -16,6 +16,10 @@ pub(crate) struct DurableSettings {
     pub(crate) folder: PathBuf,
     /// The tags of the events that are kept.
     pub(crate) filter: TagFilter,
+    /// The tags of the events that destinations outside of the master get, which are kept too; none without one.
+    pub(crate) returned: Option<ReturnedTags>,
+    /// Whether something follows the stores, so that its place is kept.
+    pub(crate) is_followed: bool,
     /// The size in bytes of all kept events.
     pub(crate) most_bytes: u64,
 }
@@ -27,6 +31,7 @@ pub(crate) struct DurableEvents {
     most_bytes: u64,
     clock: MasterClock,
     filter: RwLock<TagFilter>,
+    returned: Option<ReturnedTags>,
     store: OnceLock<Arc<EventStore>>,
 }
 
@@ -37,12 +42,14 @@ impl DurableEvents {
     /// # Errors
     /// When a file cannot be opened, or was written by a later version.
     pub(crate) fn open(settings: DurableSettings, clock: MasterClock) -> Result<Self, StoreError> {
-        let is_wanted = !settings.filter.is_empty() || settings.folder.exists();
+        let is_wanted =
+            !settings.filter.is_empty() || settings.is_followed || settings.folder.exists();
         let events = Self {
             folder: settings.folder,
             most_bytes: settings.most_bytes,
             clock,
             filter: RwLock::new(settings.filter),
+            returned: settings.returned,
             store: OnceLock::new(),
         };
         if is_wanted {
@@ -81,9 +88,16 @@ impl DurableEvents {
         filter.matches(tag)
     }
 
+    /// Whether destinations outside of the master get an event with this tag.
+    pub(crate) fn returns(&self, tag: &str) -> bool {
+        let returned = self.returned.as_ref();
+        returned.is_some_and(|returned| returned.matches(tag))
+    }
+
     /// Returns the store if events with this tag are kept there.
     pub(crate) fn keeps(&self, tag: &str) -> Option<&Arc<EventStore>> {
         let store = self.store()?;
-        (self.matches(tag) && !is_in_job_store(tag)).then_some(store)
+        let is_kept = (self.matches(tag) || self.returns(tag)) && !is_in_job_store(tag);
+        is_kept.then_some(store)
     }
 }

@@ -39,6 +39,8 @@ fn in_force(folder: &Path, globs: &[&str]) -> DurableEvents {
     let settings = DurableSettings {
         folder: folder.to_owned(),
         filter: filter(globs),
+        returned: None,
+        is_followed: false,
         most_bytes: MOST,
     };
     DurableEvents::open(settings, MasterClock::new(Clock)).unwrap()

@@ -22,9 +22,10 @@ const REMOVED: &str =
 const SMALL: i64 = 256;
 
 /// The tables of which all rows of a job are kept.
-const KEPT: [&str; 5] = [
+const KEPT: [&str; 6] = [
     "jobs",
     "metadata",
+    "job_returners",
     "job_secrets",
     "state_changes",
     "transfers",

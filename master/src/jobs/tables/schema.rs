@@ -16,7 +16,8 @@ pub(crate) const JOBS: Contents = Contents {
 /// have changed since, unless a return tells, and `running_minions` finds the minions that run a job. `batch` is how a
 /// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
 /// stored in their order. `parts` is the number of the first part of a payload that
-/// came in parts; until all are here, a row of `transfers` has that number. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
+/// came in parts; until all are here, a row of `transfers` has that number. Few jobs have metadata, and a search for metadata reads all of them. `job_returners` has the names, with
+/// spaces between them, of the destinations that an order named for the returns of its job. `job_secrets` has rows of
 /// jobs under way alone, sealed under a key that is elsewhere. In `runs`, `success` and
 /// `payload` are NULL until the run has ended.
 const PARTITION: &str = "
@@ -79,6 +80,10 @@ const PARTITION: &str = "
     CREATE TABLE metadata (
         jid      INTEGER NOT NULL PRIMARY KEY,
         metadata BLOB    NOT NULL
+    );
+    CREATE TABLE job_returners (
+        jid   INTEGER NOT NULL PRIMARY KEY,
+        names TEXT    NOT NULL
     );
     CREATE TABLE job_secrets (
         jid    INTEGER NOT NULL PRIMARY KEY,

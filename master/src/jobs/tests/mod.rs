@@ -5,6 +5,7 @@ mod catch_up;
 mod catch_up_model;
 mod copies;
 pub(crate) mod counts;
+mod followers;
 mod full_disk;
 mod kill;
 mod large_returns;
@@ -145,6 +146,7 @@ fn new(job: &Job, offers: &[(&str, MinionJobState)]) -> NewJob {
         batch: None,
         resolved: None,
         metadata: None,
+        returners: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::jobs::{Received, ReceivedKind, ReceivedQuery};
 
-type Wants = fn(&Jid, Option<&MinionId>) -> bool;
+type Wants = fn(&Jid, Option<&MinionId>, &[String]) -> bool;
 
 /// Reads everything in pages, and returns it as texts.
 async fn all(store: &JobStore, max_bytes: usize, wants: Wants) -> Vec<String> {
@@ -18,7 +18,7 @@ async fn all(store: &JobStore, max_bytes: usize, wants: Wants) -> Vec<String> {
         let page = store.received(query).await.unwrap();
         assert!(!page.more || page.until > after, "it goes on");
         after = page.until;
-        for Received { receipt, what } in page.entries {
+        for Received { receipt, what, .. } in page.entries {
             assert!(last < receipt && receipt <= after);
             last = receipt;
             found.push(match what {
@@ -64,9 +64,9 @@ async fn jobs_and_returns_come_in_the_order_of_their_receipt() {
         expected.push(format!("m0001 {:?}", Some(value)));
     }
     for max_bytes in [1, 1_000, 1 << 20] {
-        assert_eq!(all(&store, max_bytes, |_, _| true).await, expected);
+        assert_eq!(all(&store, max_bytes, |_, _, _| true).await, expected);
     }
-    let returns = all(&store, 1_000, |_, minion| minion.is_some()).await;
+    let returns = all(&store, 1_000, |_, minion, _| minion.is_some()).await;
     assert_eq!(returns, expected[70..]);
     // After a restart the numbers go on.
     store.close().await;
@@ -74,7 +74,7 @@ async fn jobs_and_returns_come_in_the_order_of_their_receipt() {
     let job = job(&store);
     publish(&store, &job, &offered(&names)).await;
     expected.push("test.echo 3".to_owned());
-    assert_eq!(all(&store, 1 << 20, |_, _| true).await, expected);
+    assert_eq!(all(&store, 1 << 20, |_, _, _| true).await, expected);
 }
 
 #[tokio::test]
@@ -87,6 +87,6 @@ async fn a_payload_that_is_too_large_is_left_out() {
         let value = Value::from("x".repeat(size));
         answer(&store, minion, &job.jid, &value).await.unwrap();
     }
-    let found = all(&store, 1 << 20, |_, minion| minion.is_some()).await;
+    let found = all(&store, 1 << 20, |_, minion, _| minion.is_some()).await;
     assert_eq!(found, ["m0000 None", "m0001 None"]);
 }

@@ -55,7 +55,7 @@ async fn receipts(store: &JobStore) -> Vec<(i64, MinionId)> {
         after: 0,
         max_bytes: usize::MAX,
         max_payload: usize::MAX,
-        wants: |_: &Jid, minion: Option<&MinionId>| minion.is_some(),
+        wants: |_: &Jid, minion: Option<&MinionId>, _: &[String]| minion.is_some(),
     };
     let page = store.received(query).await.unwrap();
     let of_return = |found: crate::jobs::Received| match found.what {

@@ -95,6 +95,7 @@ async fn a_minion_that_is_accepted_after_the_target_was_resolved_must_claim_and_
         batch: None,
         resolved: Some(resolved_at),
         metadata: None,
+        returners: Vec::new(),
     };
     let published = order.jobs.publish(new).await.unwrap();
     assert!(matches!(published, CarriedOut::Now));

@@ -339,6 +339,7 @@ async fn is_job_opened_by_another(
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        returners: Box::default(),
     });
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {

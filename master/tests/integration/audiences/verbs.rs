@@ -168,6 +168,7 @@ fn forged() -> PublishRequest {
         batch: BatchRequest::default(),
         metadata: Some(Packed::pack(&Value::map([("forged", Value::Bool(true))]))),
         jid: None,
+        returners: Box::default(),
     }
 }
 

@@ -322,6 +322,7 @@ impl Peer {
             batch: BatchRequest::default(),
             metadata: None,
             jid: None,
+            returners: Box::default(),
         });
         match self.order(request).await {
             OperatorReply::Published(published) => published,

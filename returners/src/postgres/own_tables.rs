@@ -1,0 +1,166 @@
+//! The tables `saline_jobs`, `saline_returns` and `saline_events`. Their version is the only row of `saline_schema`.
+
+use tokio_postgres::{Client, Transaction};
+
+use super::Failure;
+use super::batch::{Batch, Events, Jobs, Returns};
+
+/// The migrations, in their order: the version is the number of those that were made.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE saline_jobs (
+        jid       text        PRIMARY KEY,
+        published timestamptz NOT NULL,
+        fun       text        NOT NULL,
+        arg       jsonb,
+        tgt       text        NOT NULL,
+        tgt_type  text        NOT NULL,
+        username  text        NOT NULL,
+        operator  text        NOT NULL,
+        minions   jsonb
+    );
+    CREATE INDEX saline_jobs_published ON saline_jobs (published);
+    CREATE TABLE saline_returns (
+        jid      text        NOT NULL,
+        minion   text        NOT NULL,
+        received timestamptz NOT NULL,
+        fun      text        NOT NULL,
+        fun_args jsonb,
+        return   jsonb,
+        retcode  bigint      NOT NULL,
+        success  boolean     NOT NULL,
+        PRIMARY KEY (jid, minion)
+    );
+    CREATE INDEX saline_returns_minion ON saline_returns (minion, received);
+    CREATE INDEX saline_returns_received ON saline_returns (received);
+    CREATE TABLE saline_events (
+        number bigint      PRIMARY KEY,
+        fired  timestamptz NOT NULL,
+        tag    text        NOT NULL,
+        origin jsonb       NOT NULL,
+        data   jsonb       NOT NULL
+    );
+    CREATE INDEX saline_events_fired ON saline_events (fired);
+"];
+
+/// The number of the lock under which the tables are migrated, so that two masters do not do it at once.
+const MIGRATION_LOCK: i64 = i64::from_be_bytes(*b"saline\0\0");
+
+/// Brings the tables to the present version.
+pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
+    let transaction = client.transaction().await?;
+    transaction
+        .execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK])
+        .await?;
+    let found = transaction.query_one("SELECT to_regclass('saline_schema') IS NOT NULL", &[]);
+    if !found.await?.get::<_, bool>(0) {
+        let create = "CREATE TABLE saline_schema (version integer NOT NULL);
+                      INSERT INTO saline_schema VALUES (0);";
+        transaction.batch_execute(create).await?;
+    }
+    let version = transaction.query_one("SELECT version FROM saline_schema", &[]);
+    let version: i32 = version.await?.get(0);
+    let made = usize::try_from(version).unwrap_or(usize::MAX);
+    let missing = MIGRATIONS.get(made..).ok_or_else(|| {
+        Failure::Other(format!(
+            "the tables have version {version}, and this master knows {}: a later one made them",
+            MIGRATIONS.len()
+        ))
+    })?;
+    for migration in missing {
+        transaction.batch_execute(migration).await?;
+    }
+    if !missing.is_empty() {
+        let version = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+        transaction
+            .execute("UPDATE saline_schema SET version = $1", &[&version])
+            .await?;
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// Inserts a batch; a row that is there stays as it is.
+pub(super) async fn insert(transaction: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let Batch {
+        jobs,
+        returns,
+        events,
+    } = batch;
+    if !jobs.jid.is_empty() {
+        insert_jobs(transaction, jobs).await?;
+    }
+    if !returns.jid.is_empty() {
+        insert_returns(transaction, returns).await?;
+    }
+    if !events.number.is_empty() {
+        insert_events(transaction, events).await?;
+    }
+    Ok(())
+}
+
+async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
+    transaction
+        .execute(
+            "INSERT INTO saline_jobs
+                 (jid, published, fun, arg, tgt, tgt_type, username, operator, minions)
+             SELECT jid, timestamptz 'epoch' + number * interval '1 microsecond', fun, arg::jsonb,
+                    tgt, tgt_type, username, operator, minions::jsonb
+             FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
+                         $7::text[], $8::text[], $9::text[])
+                 AS new (jid, number, fun, arg, tgt, tgt_type, username, operator, minions)
+             ON CONFLICT (jid) DO NOTHING",
+            &[
+                &jobs.jid,
+                &jobs.number,
+                &jobs.fun,
+                &jobs.arg,
+                &jobs.tgt,
+                &jobs.tgt_type,
+                &jobs.user,
+                &jobs.operator,
+                &jobs.minions,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Result<(), Failure> {
+    transaction
+        .execute(
+            "INSERT INTO saline_returns
+                 (jid, minion, received, fun, fun_args, return, retcode, success)
+             SELECT jid, minion, timestamptz 'epoch' + number * interval '1 microsecond', fun,
+                    fun_args::jsonb, value::jsonb, retcode, success
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
+                         $7::bigint[], $8::boolean[])
+                 AS new (jid, minion, number, fun, fun_args, value, retcode, success)
+             ON CONFLICT (jid, minion) DO NOTHING",
+            &[
+                &returns.jid,
+                &returns.minion,
+                &returns.number,
+                &returns.fun,
+                &returns.fun_args,
+                &returns.value,
+                &returns.retcode,
+                &returns.success,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn insert_events(transaction: &Transaction<'_>, events: &Events) -> Result<(), Failure> {
+    transaction
+        .execute(
+            "INSERT INTO saline_events (number, fired, tag, origin, data)
+             SELECT number, timestamptz 'epoch' + number * interval '1 microsecond', tag,
+                    origin::jsonb, data::jsonb
+             FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
+                 AS new (number, tag, origin, data)
+             ON CONFLICT (number) DO NOTHING",
+            &[&events.number, &events.tag, &events.origin, &events.data],
+        )
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The tables of Salt's returner `postgres`: `jids`, `salt_returns` and `salt_events`, so that what reads them goes on working.
+//!
+//! Those that are missing are made. Salt's have no key by which a return or an event that comes again is recognised, so that is
+//! looked for: a return by its jid and minion, an event by its tag, its time and the name of its master.
+
+use tokio_postgres::{Client, Transaction};
+
+use super::Failure;
+use super::batch::{Batch, Events, Jobs, Returns};
+
+/// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
+/// ours: an event is looked for by its time.
+const TABLES: [(&str, &str); 3] = [
+    (
+        "jids",
+        "CREATE TABLE jids (jid varchar(20) PRIMARY KEY, load text NOT NULL)",
+    ),
+    (
+        "salt_returns",
+        "CREATE TABLE salt_returns (
+             fun        varchar(50)  NOT NULL,
+             jid        varchar(255) NOT NULL,
+             return     text         NOT NULL,
+             full_ret   text,
+             id         varchar(255) NOT NULL,
+             success    varchar(10)  NOT NULL,
+             alter_time timestamptz  DEFAULT now()
+         );
+         CREATE INDEX idx_salt_returns_id ON salt_returns (id);
+         CREATE INDEX idx_salt_returns_jid ON salt_returns (jid);
+         CREATE INDEX idx_salt_returns_fun ON salt_returns (fun);
+         CREATE INDEX idx_salt_returns_updated ON salt_returns (alter_time);",
+    ),
+    (
+        "salt_events",
+        "CREATE SEQUENCE seq_salt_events_id;
+         CREATE TABLE salt_events (
+             id         bigint       NOT NULL UNIQUE DEFAULT nextval('seq_salt_events_id'),
+             tag        varchar(255) NOT NULL,
+             data       text         NOT NULL,
+             alter_time timestamptz  DEFAULT now(),
+             master_id  varchar(255) NOT NULL
+         );
+         CREATE INDEX idx_salt_events_tag ON salt_events (tag);
+         CREATE INDEX saline_event_times ON salt_events (alter_time);",
+    ),
+];
+
+/// Makes the tables that are missing. Who has them made needs no right to make any.
+pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
+    let transaction = client.transaction().await?;
+    for (table, create) in TABLES {
+        let known = "SELECT to_regclass($1::text) IS NOT NULL";
+        let found = transaction.query_one(known, &[&table]).await?;
+        if !found.get::<_, bool>(0) {
+            transaction.batch_execute(create).await?;
+        }
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// Inserts a batch; what is there stays as it is.
+pub(super) async fn insert(transaction: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
+    let Batch {
+        jobs,
+        returns,
+        events,
+    } = batch;
+    if !jobs.jid.is_empty() {
+        insert_jobs(transaction, jobs).await?;
+    }
+    if !returns.jid.is_empty() {
+        insert_returns(transaction, returns).await?;
+    }
+    if !events.number.is_empty() {
+        insert_events(transaction, events).await?;
+    }
+    Ok(())
+}
+
+async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
+    transaction
+        .execute(
+            "INSERT INTO jids (jid, load)
+             SELECT jid, load FROM unnest($1::text[], $2::text[]) AS new (jid, load)
+             ON CONFLICT (jid) DO NOTHING",
+            &[&jobs.jid, &jobs.data],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Result<(), Failure> {
+    transaction
+        .execute(
+            "INSERT INTO salt_returns (fun, jid, return, full_ret, id, success, alter_time)
+             SELECT left(fun, 50), jid, coalesce(value, 'null'), full_ret, minion,
+                    CASE WHEN success THEN 'true' ELSE 'false' END,
+                    timestamptz 'epoch' + number * interval '1 microsecond'
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
+                         $7::boolean[])
+                 AS new (jid, minion, number, fun, value, full_ret, success)
+             WHERE NOT EXISTS (SELECT 1 FROM salt_returns AS known
+                               WHERE known.jid = new.jid AND known.id = new.minion)",
+            &[
+                &returns.jid,
+                &returns.minion,
+                &returns.number,
+                &returns.fun,
+                &returns.value,
+                &returns.data,
+                &returns.success,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn insert_events(transaction: &Transaction<'_>, events: &Events) -> Result<(), Failure> {
+    let master = master_id();
+    transaction
+        .execute(
+            "INSERT INTO salt_events (tag, data, alter_time, master_id)
+             SELECT left(tag, 255), data, fired, $4::text
+             FROM (SELECT tag, data, timestamptz 'epoch' + number * interval '1 microsecond' AS fired
+                   FROM unnest($1::bigint[], $2::text[], $3::text[]) AS given (number, tag, data))
+                 AS new
+             WHERE NOT EXISTS (SELECT 1 FROM salt_events AS known
+                               WHERE known.alter_time = new.fired AND known.tag = left(new.tag, 255)
+                                 AND known.master_id = $4::text)",
+            &[&events.number, &events.tag, &events.data, &master],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Returns the name of this master, as Salt makes it by default.
+fn master_id() -> String {
+    let system = rustix::system::uname();
+    format!("{}_master", system.nodename().to_string_lossy())
+}

@@ -1,0 +1,206 @@
+//! The destination `sqlite3`: a database of SQLite on the master's disk.
+//!
+//! A job has its jid, a return its jid and minion, and an event its number as the key of its row, so that a record that comes
+//! again changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use saline_protocol::transport::Context;
+
+use crate::columns::{flag, json, number, text};
+use crate::{Content, DeliveryError, Destination, Record};
+
+/// How long a delivery waits for another program that writes to the database.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// What marks a database as one of these (`application_id`).
+const APPLICATION: i32 = i32::from_be_bytes(*b"SALr");
+
+/// The migrations, in their order: `user_version` is the number of those that were made.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE jobs (
+        jid       TEXT NOT NULL PRIMARY KEY,
+        published TEXT NOT NULL,
+        fun       TEXT NOT NULL,
+        arg       TEXT,
+        tgt       TEXT NOT NULL,
+        tgt_type  TEXT NOT NULL,
+        user      TEXT NOT NULL,
+        operator  TEXT NOT NULL,
+        minions   TEXT
+    );
+    CREATE TABLE returns (
+        jid      TEXT    NOT NULL,
+        minion   TEXT    NOT NULL,
+        received TEXT    NOT NULL,
+        fun      TEXT    NOT NULL,
+        fun_args TEXT,
+        return   TEXT,
+        retcode  INTEGER NOT NULL,
+        success  INTEGER NOT NULL,
+        PRIMARY KEY (jid, minion)
+    );
+    CREATE INDEX returns_of_minion ON returns (minion, received);
+    CREATE TABLE events (
+        number INTEGER NOT NULL PRIMARY KEY,
+        fired  TEXT    NOT NULL,
+        tag    TEXT    NOT NULL,
+        origin TEXT    NOT NULL,
+        data   TEXT    NOT NULL
+    );
+    CREATE INDEX events_of_tag ON events (tag, number);
+"];
+
+/// A database of SQLite.
+#[derive(Debug)]
+pub(crate) struct Sqlite3 {
+    path: PathBuf,
+    context: Context,
+    /// None before the first delivery, and after one that failed.
+    connection: Arc<Mutex<Option<Connection>>>,
+}
+
+impl Sqlite3 {
+    pub(crate) fn new(path: PathBuf, context: Context) -> Self {
+        Self {
+            path,
+            context,
+            connection: Arc::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Destination for Sqlite3 {
+    async fn deliver(&mut self, records: &[Record]) -> Result<(), DeliveryError> {
+        let (path, records) = (self.path.clone(), records.to_vec());
+        let connection = Arc::clone(&self.connection);
+        let storing = move || {
+            let mut place = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            // Taken out, so that after a failure the file is opened again, which may have been replaced.
+            let mut connection = match place.take() {
+                Some(connection) if is_at(&connection, &path) => connection,
+                _ => open(&path)?,
+            };
+            store(&mut connection, &records)?;
+            *place = Some(connection);
+            Ok(())
+        };
+        let stored = self.context.spawn_blocking(storing).await;
+        let stored = stored.unwrap_or_else(|error| Err(error.to_string()));
+        stored.map_err(|why| DeliveryError::Away(format!("{}: {why}", self.path.display())))
+    }
+}
+
+/// Whether the file is still at its path: it may have been moved away.
+fn is_at(connection: &Connection, path: &Path) -> bool {
+    connection.path().is_some() && path.exists()
+}
+
+fn open(path: &Path) -> Result<Connection, String> {
+    let mut options = saline_private_files::options();
+    options.read(true).write(true).create(true);
+    saline_private_files::open(path, &options).map_err(|error| error.to_string())?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags);
+    let mut connection = connection.map_err(|error| error.to_string())?;
+    connection.busy_timeout(BUSY).map_err(of_sqlite)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// Brings the tables to the present version.
+fn migrate(connection: &mut Connection) -> Result<(), String> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = transaction.map_err(of_sqlite)?;
+    let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let application = pragma("application_id").map_err(of_sqlite)?;
+    let version = pragma("user_version").map_err(of_sqlite)?;
+    let has_tables = transaction
+        .prepare("SELECT 1 FROM sqlite_schema LIMIT 1")
+        .and_then(|mut found| found.exists([]));
+    if application != i64::from(APPLICATION) && has_tables.map_err(of_sqlite)? {
+        return Err("it is a database of another program: name another file".to_owned());
+    }
+    let made = usize::try_from(version).unwrap_or(usize::MAX);
+    let missing = MIGRATIONS.get(made..).ok_or_else(|| {
+        format!(
+            "its tables have version {version}, and this master knows {}: a later one made them",
+            MIGRATIONS.len()
+        )
+    })?;
+    for migration in missing {
+        transaction.execute_batch(migration).map_err(of_sqlite)?;
+    }
+    let version = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    transaction
+        .pragma_update(None, "application_id", APPLICATION)
+        .and_then(|()| transaction.pragma_update(None, "user_version", version))
+        .and_then(|()| transaction.commit())
+        .map_err(of_sqlite)
+}
+
+fn store(connection: &mut Connection, records: &[Record]) -> Result<(), String> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = transaction.map_err(of_sqlite)?;
+    for record in records {
+        insert(&transaction, record).map_err(of_sqlite)?;
+    }
+    transaction.commit().map_err(of_sqlite)
+}
+
+fn insert(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<usize> {
+    match &record.content {
+        Content::Job { jid, data } => transaction
+            .prepare_cached(
+                "INSERT INTO jobs (jid, published, fun, arg, tgt, tgt_type, user, operator, minions)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                jid,
+                record.time(),
+                text(data, "fun"),
+                json(data, "arg"),
+                text(data, "tgt"),
+                text(data, "tgt_type"),
+                text(data, "user"),
+                text(data, "operator"),
+                json(data, "minions"),
+            ]),
+        Content::Return { jid, minion, data } => transaction
+            .prepare_cached(
+                "INSERT INTO returns (jid, minion, received, fun, fun_args, return, retcode, success)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                jid,
+                minion,
+                record.time(),
+                text(data, "fun"),
+                json(data, "fun_args"),
+                json(data, "return"),
+                number(data, "retcode"),
+                flag(data, "success"),
+            ]),
+        Content::Event { tag, origin, data } => transaction
+            .prepare_cached(
+                "INSERT INTO events (number, fired, tag, origin, data)
+                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                record.number,
+                record.time(),
+                tag,
+                crate::columns::json_of(origin),
+                crate::columns::json_of(data),
+            ]),
+    }
+}
+
+fn of_sqlite(error: rusqlite::Error) -> String {
+    error.to_string()
+}

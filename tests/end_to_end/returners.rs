@@ -1,0 +1,228 @@
+//! Destinations outside of the master, with real processes: what is delivered, also over a database and a master that are killed.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for processes that are really running"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use saline_testing::{Fleet, PostgresServer, TEST_TIMEOUT};
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("../../docs/returners.md");
+
+/// Returns the first block of YAML of the page, with its paths below a root.
+fn example() -> String {
+    let (_, rest) = PAGE.split_once("```yaml\n").unwrap();
+    let (block, _) = rest.split_once("```").unwrap();
+    block.to_owned()
+}
+
+/// Returns the lines of a file, once `is_whole` likes them.
+fn lines_when(path: &PathBuf, is_whole: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        let lines: Vec<Value> = whole
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        if is_whole(&lines) {
+            return lines;
+        }
+        assert!(Instant::now() < deadline, "{lines:?}");
+    }
+}
+
+fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+/// Runs a function on all minions, and returns the jid.
+fn publish(fleet: &Fleet, words: &[&str]) -> String {
+    let said = fleet.saline(&[words, &["--async", "--out", "json"]].concat());
+    let json: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
+    json["jid"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_example_of_the_page_delivers_what_it_says() {
+    let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{}", example()));
+    fleet.start_master();
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["web1", "test.echo", "hello"]).expect(0);
+    let path = fleet.path("var/log/saline/returns.json");
+    let lines = lines_when(&path, |lines| {
+        !of_kind(lines, "return").is_empty()
+            && lines
+                .iter()
+                .any(|line| line["tag"] == "salt/minion/web1/start")
+    });
+    let job = of_kind(&lines, "job")[0];
+    assert_eq!(
+        (&job["fun"], &job["arg"], &job["tgt"], &job["minions"]),
+        (
+            &json!("test.echo"),
+            &json!(["hello"]),
+            &json!("web1"),
+            &json!(["web1"])
+        )
+    );
+    let returned = of_kind(&lines, "return")[0];
+    assert_eq!(
+        (
+            &returned["id"],
+            &returned["return"],
+            &returned["success"],
+            &returned["jid"]
+        ),
+        (&json!("web1"), &json!("hello"), &json!(true), &job["jid"])
+    );
+    // The page leaves events about jobs out, which the records of jobs and returns tell.
+    let tags: Vec<&str> = of_kind(&lines, "event")
+        .iter()
+        .map(|event| event["tag"].as_str().unwrap())
+        .collect();
+    assert!(
+        tags.iter().all(|tag| !tag.starts_with("salt/job/")),
+        "{tags:?}"
+    );
+    // The file can be moved away at any time.
+    let moved = path.with_extension("json.1");
+    fs::rename(&path, &moved).unwrap();
+    fleet.saline(&["web1", "test.echo", "again"]).expect(0);
+    let lines = lines_when(&path, |lines| !of_kind(lines, "return").is_empty());
+    assert_eq!(of_kind(&lines, "return")[0]["return"], "again");
+    fleet.master().signal(Signal::USR1);
+    let report = fleet.master().log.wait_for("report: ", 2);
+    assert!(report.contains("returner_delivered"), "{report}");
+}
+
+#[test]
+fn an_order_names_destinations_for_its_own_job() {
+    let options = "auto_accept: True\nreturner.local.file: /var/log/saline/returns.json\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["web1", "test.echo", "no"]).expect(0);
+    fleet
+        .saline(&["web1", "test.echo", "yes", "--return", "local"])
+        .expect(0);
+    let path = fleet.path("var/log/saline/returns.json");
+    let lines = lines_when(&path, |lines| lines.len() >= 2);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(of_kind(&lines, "return")[0]["return"], "yes");
+    let refused = fleet.saline(&["web1", "test.ping", "--return", "postgres"]);
+    let said = refused.stderr.clone() + &refused.stdout;
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        said.contains(
+            "\"postgres\" is no destination in the configuration of the master: it has local"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_database_and_a_master_that_are_killed_lose_nothing_and_get_nothing_twice() {
+    let Some(database) = PostgresServer::start() else {
+        return;
+    };
+    let options = format!(
+        "auto_accept: True\nreturner.postgres.host: {}\nreturner.postgres.passwd: salt\next_job_cache: postgres\n",
+        database.socket_folder().display()
+    );
+    let mut fleet = Fleet::new("tcp", &options);
+    fleet.start_master();
+    for id in ["web1", "web2"] {
+        fleet.start_minion(id);
+    }
+    for id in ["web1", "web2"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    let mut jids = Vec::new();
+    let mut publish_some = |fleet: &Fleet| {
+        for number in 0..5 {
+            let said = fleet.saline(&["*", "test.echo", &number.to_string(), "--show-jid"]);
+            let said = said.expect(0);
+            let text = said.stdout + &said.stderr;
+            let (_, rest) = text.split_once("jid: ").unwrap();
+            jids.push(rest[..20].to_owned());
+        }
+    };
+    publish_some(&fleet);
+    let count = "SELECT count(*) || ' ' || count(DISTINCT jid) FROM saline_returns";
+    wait_for_rows(&database, count, "10 5");
+    database.kill();
+    // Nobody waits for the database.
+    publish_some(&fleet);
+    fleet
+        .master()
+        .log
+        .wait_for("returner postgres: nothing is delivered", 1);
+    fleet.kill_master();
+    fleet.start_master();
+    for id in ["web1", "web2"] {
+        fleet.minions[id].log.wait_for("subscribed", 2);
+    }
+    publish_some(&fleet);
+    fleet
+        .master()
+        .log
+        .wait_for("returner postgres: nothing is delivered", 1);
+    database.restart();
+    wait_for_rows(&database, count, "30 15");
+    fleet
+        .master()
+        .log
+        .wait_for("returner postgres: records are delivered again", 1);
+    publish_some(&fleet);
+    wait_for_rows(&database, count, "40 20");
+    let stored = database.query("SELECT string_agg(jid, ' ' ORDER BY jid) FROM saline_jobs");
+    assert_eq!(stored, jids.join(" "));
+    let whole = "SELECT count(*) FROM saline_returns WHERE success AND fun = 'test.echo' AND return = fun_args -> 0";
+    assert_eq!(database.query(whole), "40");
+}
+
+fn wait_for_rows(database: &PostgresServer, sql: &str, expected: &str) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let found = database.query(sql);
+        if found == expected {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{found}, and {expected} is expected"
+        );
+    }
+}
+
+#[test]
+fn a_secret_argument_is_in_no_record() {
+    let options = "auto_accept: True\nreturner.local.file: /var/log/saline/returns.json\next_job_cache: local\nevent_return: local\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    let secret = fleet.root().with_extension("secret");
+    fs::write(&secret, "correct-horse\n").unwrap();
+    let argument = format!("stdin=@{}", secret.display());
+    let jid = publish(
+        &fleet,
+        &["web1", "cmd.run", "tr a-z n-za-m", "--secret", &argument],
+    );
+    fs::remove_file(&secret).unwrap();
+    let path = fleet.path("var/log/saline/returns.json");
+    let lines = lines_when(&path, |lines| !of_kind(lines, "return").is_empty());
+    assert_eq!(of_kind(&lines, "job")[0]["jid"], *jid);
+    assert_eq!(of_kind(&lines, "return")[0]["return"], "pbeerpg-ubefr");
+    assert!(!fs::read_to_string(&path).unwrap().contains("correct-horse"));
+}
