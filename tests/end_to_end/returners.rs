@@ -5,7 +5,7 @@
 )]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("../../docs/returners.md");
 
-/// Returns the first block of YAML of the page, with its paths below a root.
+/// Returns the first block of YAML of the page.
 fn example() -> String {
     let (_, rest) = PAGE.split_once("```yaml\n").unwrap();
     let (block, _) = rest.split_once("```").unwrap();
@@ -22,7 +22,7 @@ fn example() -> String {
 }
 
 /// Returns the lines of a file, once `is_whole` likes them.
-fn lines_when(path: &PathBuf, is_whole: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+fn lines_when(path: &Path, is_whole: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -43,7 +43,7 @@ fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
-/// Runs a function on all minions, and returns the jid.
+/// Publishes a job without waiting for it, and returns the jid.
 fn publish(fleet: &Fleet, words: &[&str]) -> String {
     let said = fleet.saline(&[words, &["--async", "--out", "json"]].concat());
     let json: Value = serde_json::from_str(&said.expect(0).stdout).unwrap();
@@ -57,7 +57,7 @@ fn the_example_of_the_page_delivers_what_it_says() {
     fleet.start_minion("web1");
     fleet.minions["web1"].log.wait_for("subscribed", 1);
     fleet.saline(&["web1", "test.echo", "hello"]).expect(0);
-    let path = fleet.path("var/log/saline/returns.json");
+    let path = fleet.path("master/var/log/saline/returns.json");
     let lines = lines_when(&path, |lines| {
         !of_kind(lines, "return").is_empty()
             && lines
@@ -100,8 +100,11 @@ fn the_example_of_the_page_delivers_what_it_says() {
     let lines = lines_when(&path, |lines| !of_kind(lines, "return").is_empty());
     assert_eq!(of_kind(&lines, "return")[0]["return"], "again");
     fleet.master().signal(Signal::USR1);
-    let report = fleet.master().log.wait_for("report: ", 2);
-    assert!(report.contains("returner_delivered"), "{report}");
+    let report = fleet.master().log.wait_for("returner_delivered", 1);
+    assert!(
+        report.contains("returner_delivered[returner=local]="),
+        "{report}"
+    );
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn an_order_names_destinations_for_its_own_job() {
     fleet
         .saline(&["web1", "test.echo", "yes", "--return", "local"])
         .expect(0);
-    let path = fleet.path("var/log/saline/returns.json");
+    let path = fleet.path("master/var/log/saline/returns.json");
     let lines = lines_when(&path, |lines| lines.len() >= 2);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(of_kind(&lines, "return")[0]["return"], "yes");
@@ -158,6 +161,11 @@ fn a_database_and_a_master_that_are_killed_lose_nothing_and_get_nothing_twice() 
         }
     };
     publish_some(&fleet);
+    wait_for_rows(
+        &database,
+        "SELECT to_regclass('saline_returns') IS NOT NULL",
+        "t",
+    );
     let count = "SELECT count(*) || ' ' || count(DISTINCT jid) FROM saline_returns";
     wait_for_rows(&database, count, "10 5");
     database.kill();
@@ -220,7 +228,7 @@ fn a_secret_argument_is_in_no_record() {
         &["web1", "cmd.run", "tr a-z n-za-m", "--secret", &argument],
     );
     fs::remove_file(&secret).unwrap();
-    let path = fleet.path("var/log/saline/returns.json");
+    let path = fleet.path("master/var/log/saline/returns.json");
     let lines = lines_when(&path, |lines| !of_kind(lines, "return").is_empty());
     assert_eq!(of_kind(&lines, "job")[0]["jid"], *jid);
     assert_eq!(of_kind(&lines, "return")[0]["return"], "pbeerpg-ubefr");
