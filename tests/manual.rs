@@ -21,10 +21,11 @@ fn packaging(file: &str) -> PathBuf {
 }
 
 /// The command lines of the programs that packages install.
-fn command_lines() -> [Command; 6] {
+fn command_lines() -> [Command; 7] {
     [
         Program::Saline.command_line(),
         Program::Call.command_line(),
+        Program::Cp.command_line(),
         Program::Key.command_line(),
         Program::Run.command_line(),
         saline_master::command_line(),
@@ -79,6 +80,14 @@ fn every_help_begins_with_three_examples() {
             "{help}"
         );
     }
+}
+
+#[test]
+fn the_packages_of_the_daemons_need_the_shared_one_of_their_own_version() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let needed = concat!("saline-common (= ", env!("CARGO_PKG_VERSION"), "-1)");
+    assert_eq!(manifest.matches(needed).count(), 2, "{needed}");
 }
 
 #[test]
@@ -171,6 +180,7 @@ fn zsh_asks_the_programs() {
         ("saline '*' test.pi".to_owned(), "*test.pi*ng*"),
         ("saline --out js".to_owned(), "*--out js*on*"),
         ("saline-run manage.dow".to_owned(), "*manage.dow*n*"),
+        ("saline-cp --no-comp".to_owned(), "*--no-comp*ression*"),
         ("saline-key --make-t".to_owned(), "*--make-t*oken*"),
         ("saline-call --loc".to_owned(), "*--loc*al*"),
         ("saline-master --hea".to_owned(), "*--hea*lth*"),
@@ -194,6 +204,8 @@ fn bash_asks_the_programs() {
     assert_eq!(saline(&["-c", folder, "-N", "fr"]), "frontend");
     let run = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-run"), line);
     assert_eq!(run(&["manage.dow"]), "manage.down");
+    let cp = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-cp"), line);
+    assert_eq!(cp(&["-c", folder, "w"]), "web1 web2");
     let call = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-call"), line);
     assert_eq!(call(&["--loc"]), "--local");
     let key = |line: &[&str]| offered(shell, env!("CARGO_BIN_EXE_saline-key"), line);

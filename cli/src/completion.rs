@@ -11,7 +11,7 @@ use clap::{Arg, Command, CommandFactory};
 use saline_config::MasterConfig;
 use saline_protocol::transport::Registry;
 
-use crate::arguments::{CallArguments, KeyArguments, RunArguments, SalineArguments};
+use crate::arguments::{CallArguments, CpArguments, KeyArguments, RunArguments, SalineArguments};
 
 /// The first argument of a program that is to complete a command line.
 const COMPLETE: &str = "--complete";
@@ -23,6 +23,8 @@ pub enum Program {
     Saline,
     /// `saline-call`
     Call,
+    /// `saline-cp`
+    Cp,
     /// `saline-key`
     Key,
     /// `saline-run`
@@ -35,6 +37,7 @@ impl Program {
         match self {
             Self::Saline => SalineArguments::command(),
             Self::Call => CallArguments::command(),
+            Self::Cp => CpArguments::command(),
             Self::Key => KeyArguments::command(),
             Self::Run => RunArguments::command(),
         }
@@ -228,7 +231,7 @@ impl Line {
     fn words(&self, registry: &Registry, functions: impl FnOnce() -> Vec<String>) -> Vec<String> {
         let documents = self.given.iter().any(|option| option == "doc");
         match (self.program, self.position) {
-            (Program::Saline, 0) => self.targets(registry),
+            (Program::Saline | Program::Cp, 0) => self.targets(registry),
             (Program::Saline, 1) | (Program::Call | Program::Run, 0) => functions(),
             (Program::Saline | Program::Call | Program::Run, _) if documents => functions(),
             _ => Vec::new(),
@@ -332,6 +335,11 @@ mod tests {
         assert_eq!(saline("--nodegr w"), "web");
         assert_eq!(saline("-L web1,w"), "web1,web1 web1,web2");
         assert_eq!(saline("-G "), "");
+        let cp = |line: &str| completed(Program::Cp, &format!("saline-cp -c DIR {line}"));
+        assert_eq!(cp("w"), "web1 web2");
+        assert_eq!(cp("-C w"), "web1 web2");
+        // The shell offers files.
+        assert_eq!(cp("web1 "), "");
         assert_eq!(completed(Program::Saline, "saline -c/nowhere w"), "");
     }
 

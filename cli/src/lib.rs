@@ -65,6 +65,15 @@ pub async fn saline(
     .await
 }
 
+/// `saline-cp`: copies files of this machine to minions. Catches signals as [`saline`] does.
+///
+/// # Cancel safety
+/// The job may have been published when the future is dropped.
+pub async fn saline_cp(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+    screen::on_standard_streams(async |screen| commands::cp::cp(screen, words, registry).await)
+        .await
+}
+
 /// `saline-run`: has the master carry out a function and prints its return, or follows the event bus.
 ///
 /// # Cancel safety

@@ -7,6 +7,7 @@ use saline_config::MasterConfig;
 use saline_messages::{
     Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, OrderWarning,
     Published, RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest,
+    UploadReply, UploadRequest,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
@@ -201,6 +202,20 @@ impl Client {
         match self.ask(&OperatorRequest::Tokens(request)).await? {
             OperatorReply::Tokens(reply) => Ok(reply),
             _ => Err(ClientError::WrongAnswer("Tokens")),
+        }
+    }
+
+    /// Hands in files for the minions of a job, in parts.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request may be carried out all the same. Repeated, it changes nothing more.
+    pub async fn upload(&self, request: UploadRequest) -> Result<UploadReply, ClientError> {
+        match self.ask(&OperatorRequest::Upload(request)).await? {
+            OperatorReply::Upload(reply) => Ok(reply),
+            _ => Err(ClientError::WrongAnswer("Upload")),
         }
     }
 

@@ -108,6 +108,11 @@ pub(crate) fn environment_name(name: &str) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    if name == saline_messages::UPLOADS_ENVIRONMENT {
+        return Err(format!(
+            "has the environment `{name}`, under which minions fetch what saline-cp sends: choose another name"
+        ));
+    }
     match !name.is_empty()
         && name.len() <= 255
         && !name.starts_with('.')

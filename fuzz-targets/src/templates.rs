@@ -27,10 +27,18 @@ impl Files for OneFile {
 }
 
 fn render(template: &str, data: &str) -> Result<Value, saline_render::RenderError> {
+    render_as(Document::Pillar, template, data)
+}
+
+fn render_as(
+    document: Document,
+    template: &str,
+    data: &str,
+) -> Result<Value, saline_render::RenderError> {
     let files: Arc<dyn Files> = Arc::new(OneFile(template.to_owned()));
     let request = Request {
         name: "a.sls".to_owned(),
-        document: Document::Pillar,
+        document,
         variables: Value::map([("x", Value::from(data))]),
     };
     Renderer::new().render(&files, &request)
@@ -51,11 +59,13 @@ pub(crate) fn templates(bytes: &[u8]) {
     saline_render::lint::lint("a.sls", text);
 }
 
-/// Prints any data: it stays one scalar.
+/// Prints any data: it stays one scalar, and in a text it is as it was.
 pub(crate) fn printed_data(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
+    let rendered = render_as(Document::Text, "[{{ x }}]\n", text);
+    assert_eq!(rendered, Ok(Value::from(format!("[{text}]\n"))));
     for template in PRINTING {
         let rendered = render(template, text).expect("a template that prints a text");
         let Value::Map(entries) = rendered else {

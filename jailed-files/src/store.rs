@@ -1,15 +1,19 @@
 //! Writes files beneath a root. No link is followed: what is stored there, Saline stored itself.
 
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::{InnerPath, Root, StoreError};
+
+/// How deep the folders nest that are removed: each level holds a descriptor open.
+const MAX_REMOVED_DEPTH: usize = 128;
 
 /// A file that is being written beneath a root, under a temporary name until it is [complete](Self::complete).
 #[derive(Debug)]
@@ -84,6 +88,52 @@ impl Root {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Removes a folder with everything below it; one that is not there is removed already. Links below it are removed
+    /// themselves, and what they lead to stays.
+    ///
+    /// # Errors
+    /// When it is no folder, nests deeper than 128 folders, or the system refuses it. A part of it may be gone then.
+    pub fn remove_folder(&self, path: &InnerPath) -> Result<(), StoreError> {
+        let (above, name) = path.split_name().ok_or(StoreError::NoName)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let above = match crate::resolve::open_beneath(&self.folder, above.as_str(), flags) {
+            Ok(above) => above,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        };
+        let name = CString::new(name).map_err(|_| StoreError::NoName)?;
+        Ok(remove_below(&above, &name, MAX_REMOVED_DEPTH)?)
+    }
+}
+
+/// Removes the folder with this name, and what is below it.
+fn remove_below(above: &OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
+    let left = depth
+        .checked_sub(1)
+        .ok_or_else(|| io::Error::other("its folders nest too deep to be removed"))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match openat(above, name, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        match unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR | Errno::PERM) => remove_below(&folder, name, left)?,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    match unlinkat(above, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 

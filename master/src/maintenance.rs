@@ -13,6 +13,7 @@ use crate::bounds::Accounts;
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::events::{DurableEvents, Events};
+use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
@@ -51,6 +52,7 @@ pub struct Maintenance {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
     pub(crate) durable: Arc<DurableEvents>,
+    pub(crate) files: FileServer,
     pub(crate) presence: PresenceReporter,
     pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
@@ -181,6 +183,7 @@ impl Maintenance {
                 self.prune().await;
             }
             self.expire_keys().await;
+            self.files.remove_expired_uploads().await;
         }
     }
 

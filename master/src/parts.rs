@@ -42,7 +42,7 @@ use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::verbs::{
     CallStore, CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
-    RunnerVerb, TargetQueries, TokenVerbs,
+    RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -367,6 +367,10 @@ impl MasterParts {
                 context: self.context.clone(),
                 clock: self.clock.clone(),
             },
+            uploads: UploadVerbs {
+                decisions: self.decisions.clone(),
+                files: self.files.clone(),
+            },
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 decisions: self.decisions.clone(),
@@ -497,6 +501,7 @@ impl MasterParts {
             accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),
             durable: Arc::clone(&self.durable),
+            files: self.files.clone(),
             presence: self.presence.clone(),
             ended_connections: self.ended_connections(),
             keys: self.keys.clone(),

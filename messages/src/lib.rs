@@ -29,6 +29,7 @@ mod runner;
 mod secrets;
 mod tokens;
 mod transfer;
+mod uploads;
 
 mod version;
 
@@ -80,6 +81,7 @@ pub use transfer::{
     ForeignPart, Incoming, MAX_PART, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest,
     TransferId,
 };
+pub use uploads::{MAX_UPLOADED_FILES, UPLOADS_ENVIRONMENT, UploadId, UploadReply, UploadRequest};
 pub use version::{
     Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };

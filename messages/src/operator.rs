@@ -8,7 +8,7 @@ use super::envelope::after_ms;
 use super::{
     Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
     PackedArguments, PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets,
-    StoredReturn, TokenReply, TokenRequest,
+    StoredReturn, TokenReply, TokenRequest, UploadReply, UploadRequest,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -55,6 +55,8 @@ pub enum OperatorRequest {
     RotateGroupKey,
     /// Makes, lists or revokes tokens that let minions in.
     Tokens(TokenRequest),
+    /// Hands in files for the minions of a job.
+    Upload(UploadRequest),
 }
 
 impl OperatorRequest {
@@ -71,6 +73,7 @@ impl OperatorRequest {
             Self::LastSeen(_) => "LastSeen",
             Self::RotateGroupKey => "RotateGroupKey",
             Self::Tokens(_) => "Tokens",
+            Self::Upload(_) => "Upload",
         }
     }
 }
@@ -160,6 +163,8 @@ pub enum OperatorReply {
     },
     /// The reply to `Tokens`.
     Tokens(TokenReply),
+    /// The reply to `Upload`.
+    Upload(UploadReply),
 }
 
 impl OperatorReply {

@@ -21,7 +21,8 @@ use saline_messages::{
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
     RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, Secrets, SeenFile,
     SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry, TokenName,
-    TokenRefusal, TokenReply, TokenRequest, TransferId, Welcome, decode, encode,
+    TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply, UploadRequest,
+    Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -582,9 +583,42 @@ fn operator(lines: &mut String) {
         let tokens = OperatorRequest::Tokens(tokens);
         request(lines, &format!("Tokens.{verb}"), tokens);
     }
+    let upload = UploadId::parse(&"0a".repeat(16)).unwrap();
+    let part = Part {
+        transfer: TransferId([0xbb; 32]),
+        total: 5,
+        offset: 3,
+        bytes: vec![1, 2],
+    };
+    let begin = UploadRequest::Begin {
+        upload,
+        files: 300,
+        bytes: 301,
+    };
+    let hands_in = UploadRequest::Part {
+        upload,
+        number: 1,
+        part,
+    };
+    for (verb, asked) in [
+        ("Begin", begin),
+        ("Part", hands_in),
+        ("End", UploadRequest::End { upload }),
+    ] {
+        let asked = OperatorRequest::Upload(asked);
+        request(lines, &format!("Upload.{verb}"), asked);
+    }
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
+    for (verb, said) in [
+        ("Begun", UploadReply::Begun(vec![not_audited()])),
+        ("Received", UploadReply::Received(300)),
+        ("Ended", UploadReply::Ended),
+    ] {
+        let said = OperatorReply::Upload(said);
+        reply(lines, &format!("Upload.{verb}"), said);
+    }
     runner_replies(lines);
     let holder = LastSeen {
         minion: id(),

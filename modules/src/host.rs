@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use saline_config::MinionConfig;
 use saline_data::Value;
 use saline_exec::Launcher;
+use saline_render::process::{RenderProgram, Renderers};
 use saline_schedule::Scheduler;
 
 use crate::event_queue::EventQueue;
@@ -14,6 +15,7 @@ use crate::grains::GrainStore;
 use crate::job::{JobControl, Running, RunningJob, Stop};
 use crate::local_events::LocalEvents;
 use crate::master_files::MasterFiles;
+use crate::prepared::Prepared;
 use crate::refused_returns::RefusedReturns;
 
 /// The parts of a minion that its functions may use.
@@ -46,6 +48,12 @@ pub struct Host {
     pub grains_dirs: Vec<PathBuf>,
     /// Starts commands.
     pub launcher: Launcher,
+    /// Renders templates.
+    pub(crate) renderers: Renderers,
+    /// The number of templates that were rendered.
+    pub(crate) renderings: AtomicU64,
+    /// What the minion has prepared for the job of this process; unset outside of a job process.
+    pub(crate) prepared: OnceLock<Prepared>,
     options: Mutex<Arc<Value>>,
     limit: AtomicUsize,
     output_file_size: AtomicU64,
@@ -77,7 +85,10 @@ impl Host {
             cache_dir: config.paths.cache_dir.clone(),
             pki_dir: config.paths.pki_dir.clone(),
             grains_dirs: config.grains_dirs.clone(),
+            renderers: Renderers::new(launcher.clone(), RenderProgram::beside_this_one()),
             launcher,
+            renderings: AtomicU64::new(0),
+            prepared: OnceLock::new(),
             options: Mutex::new(Arc::new(config.shown.clone())),
             limit: AtomicUsize::new(config.max_message_size),
             output_file_size: AtomicU64::new(config.output_file_size),

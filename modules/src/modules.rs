@@ -10,10 +10,10 @@ use saline_functions::{Failure, Function, Parameter, Registry, RunsIn, hide_pani
 use saline_messages::{ArgumentPlace, Arguments, calls, is_compound};
 
 use crate::executables::Executables;
-use crate::functions::BUILT_IN;
+use crate::functions::{BUILT_IN, preparation};
 use crate::hidden_values::HiddenValues;
 use crate::job::JobControl;
-use crate::{Host, JobContext, Outcome, ended_before_start};
+use crate::{Host, JobContext, Outcome, Prepared, ended_before_start};
 
 /// The functions of one module.
 pub type Functions = &'static [&'static Function<JobContext<'static>>];
@@ -225,6 +225,48 @@ impl Modules {
         }
         let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
         Err(Outcome::not_available(fun, &known))
+    }
+
+    /// Gets what the functions of a call need of the minion, before they run in a process of their own. What cannot be got is
+    /// the failure of its function there.
+    ///
+    /// # Errors
+    /// When the job is ended or the minion stops meanwhile.
+    pub fn prepare(
+        &self,
+        fun: &str,
+        arguments: &Arguments,
+        hidden: &[ArgumentPlace],
+        host: &Host,
+        job: &JobControl,
+    ) -> Result<Prepared, Failure> {
+        let mut prepared = Prepared::default();
+        if !fun.split(',').any(|fun| preparation(fun).is_some()) {
+            return Ok(prepared);
+        }
+        let each = match is_compound(fun) {
+            // Malformed ones are refused when they are called.
+            true => calls(fun, arguments.clone()).unwrap_or_default(),
+            false => vec![(fun.to_owned(), arguments.clone())],
+        };
+        for (fun, arguments) in each {
+            let (Some(prepare), Some(function)) = (preparation(&fun), self.registry.get(&fun))
+            else {
+                continue;
+            };
+            // Arguments that do not fit are refused when the function is called.
+            let Ok(bound) = function.bind_hiding(arguments, hidden) else {
+                continue;
+            };
+            let context = JobContext {
+                host,
+                job,
+                function: &fun,
+                modules: self,
+            };
+            prepare(&context, bound, &mut prepared)?;
+        }
+        Ok(prepared)
     }
 
     /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes

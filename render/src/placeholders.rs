@@ -107,6 +107,24 @@ impl Placeholders {
         Cow::Owned(out)
     }
 
+    /// Returns an upper bound of the length in bytes of what [`replace`](Self::replace) makes of a text.
+    pub fn replaced_len(&self, text: &str) -> usize {
+        let numbers = text.split(&self.prefix).skip(1);
+        let added = numbers.filter_map(|part| {
+            let (number, _) = part.split_once(END)?;
+            let (form, data) = self.entries.get(number.parse::<usize>().ok()?)?;
+            // An escape has at most six bytes.
+            Some(match form {
+                Form::Text => data.len(),
+                Form::DoubleQuoted | Form::SingleQuoted => data.len() * 6,
+            })
+        });
+        match self.entries.is_empty() {
+            true => text.len(),
+            false => added.fold(text.len(), usize::saturating_add),
+        }
+    }
+
     /// Whether a text holds a placeholder.
     pub fn is_in(&self, text: &str) -> bool {
         !self.entries.is_empty() && text.contains(&self.prefix)

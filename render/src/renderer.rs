@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::value::{Value, ValueKind};
@@ -31,6 +32,8 @@ pub enum Document {
     Pillar,
     /// A top file: data is words alone.
     Top,
+    /// A text that is no YAML, such as a file of a configuration: data stands in it as it is.
+    Text,
 }
 
 /// What is rendered, and with what.
@@ -55,6 +58,8 @@ pub struct Renderer {
 #[derive(Default)]
 struct Sources {
     files: Mutex<Option<Arc<dyn Files>>>,
+    /// Whether the templates are texts, whose first line names no renderer.
+    are_texts: AtomicBool,
     read: Mutex<HashMap<String, Arc<Source>>>,
 }
 
@@ -98,7 +103,9 @@ impl Sources {
                 file.path
             )));
         }
-        if let Err(why) = header(&file.text) {
+        if let Err(why) = header(&file.text)
+            && !self.are_texts.load(Ordering::Relaxed)
+        {
             return Err(failed(format!("{}:1:1: {why}", file.path)));
         }
         let tags = salt_tags::rewrite(&file.text);
@@ -230,7 +237,7 @@ impl Renderer {
         locked(&self.sources.read).clear();
     }
 
-    /// Renders a file. An empty one is [`saline_data::Value::Null`].
+    /// Renders a file. An empty one is [`saline_data::Value::Null`], and an empty text.
     ///
     /// # Errors
     /// When there is no such file, or it cannot be rendered, with the place in the file where that is known.
@@ -240,6 +247,10 @@ impl Renderer {
         request: &Request,
     ) -> Result<saline_data::Value, RenderError> {
         *locked(&self.sources.files) = Some(Arc::clone(files));
+        let is_text = request.document == Document::Text;
+        if self.sources.are_texts.swap(is_text, Ordering::Relaxed) != is_text {
+            self.forget_templates();
+        }
         let renewed = self.printer.placeholders().renew();
         renewed.map_err(|error| RenderError::new(error.to_string()))?;
         let source = match self.sources.get(&request.name) {
@@ -251,6 +262,15 @@ impl Renderer {
         };
         let missing = || RenderError::new(format!("there is no file {:?}", request.name));
         let source = source.ok_or_else(missing)?;
+        let is_template = ["{{", "{%", "{#"]
+            .iter()
+            .any(|open| source.text.contains(open));
+        if is_text {
+            return match is_template {
+                true => self.text(request, &source),
+                false => Ok(source.text.as_str().into()),
+            };
+        }
         let kind = header(&source.text).map_err(|why| {
             let place = Place {
                 file: source.path.clone(),
@@ -259,11 +279,7 @@ impl Renderer {
             };
             RenderError::at(place, why)
         })?;
-        if kind == Header::Yaml
-            || !["{{", "{%", "{#"]
-                .iter()
-                .any(|open| source.text.contains(open))
-        {
+        if kind == Header::Yaml || !is_template {
             let at = |error: YamlError| {
                 let place = Place {
                     file: source.path.clone(),
@@ -275,15 +291,7 @@ impl Renderer {
             let node = parse_nodes(&source.text).map_err(at)?;
             return Ok(node.map_or(saline_data::Value::Null, saline_data::Value::from));
         }
-        let engine = |error: Error| {
-            let mut error = self.sources.error(&error);
-            error.message = self
-                .printer
-                .placeholders()
-                .replace(&error.message)
-                .into_owned();
-            error
-        };
+        let engine = |error: Error| self.error_with_data(&error);
         let output = self.output(request).map_err(engine)?;
         let read = self.read(&output, request.document);
         let error = match read {
@@ -308,6 +316,33 @@ impl Renderer {
             place,
             ..RenderError::new(message)
         })
+    }
+
+    /// Returns what an operator is told of an error of the engine, with data in the place of placeholders.
+    fn error_with_data(&self, error: &Error) -> RenderError {
+        let mut error = self.sources.error(error);
+        error.message = self
+            .printer
+            .placeholders()
+            .replace(&error.message)
+            .into_owned();
+        error
+    }
+
+    /// Renders a text, and puts data in the place of placeholders. The newline at its end stays, as in Salt.
+    fn text(&self, request: &Request, source: &Source) -> Result<saline_data::Value, RenderError> {
+        let output = self.output(request);
+        let output = output.map_err(|error| self.error_with_data(&error))?;
+        let placeholders = self.printer.placeholders();
+        if placeholders.replaced_len(&output) > MAX_OUTPUT {
+            let message = format!("the rendered text has more than {MAX_OUTPUT} bytes");
+            return Err(RenderError::new(message));
+        }
+        let mut text = placeholders.replace(&output).into_owned();
+        if source.text.ends_with('\n') {
+            text.push('\n');
+        }
+        Ok(text.into())
     }
 
     fn variables(&self, request: &Request) -> Value {
@@ -350,7 +385,7 @@ impl Renderer {
                     refuse_data(node, &is_data, "`include`")?;
                 }
             }
-            (Document::Pillar, _) => {}
+            (Document::Pillar | Document::Text, _) => {}
         }
         let is_include = |(key, _): &&(Key, Node)| key.name == INCLUDE;
         let written = match &node.content {

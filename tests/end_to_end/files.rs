@@ -17,7 +17,7 @@ const LARGE: usize = 6_000_000;
 const RATE: u64 = 1_500_000;
 
 /// Returns bytes of which no two parts are alike.
-fn content(length: usize) -> Vec<u8> {
+pub(crate) fn content(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = || {
         state = state
@@ -29,7 +29,7 @@ fn content(length: usize) -> Vec<u8> {
 }
 
 /// Writes a file of the environment `base`, and returns its path.
-fn serve(fleet: &Fleet, path: &str, content: &[u8]) -> PathBuf {
+pub(crate) fn serve(fleet: &Fleet, path: &str, content: &[u8]) -> PathBuf {
     let path = fleet.path("master/srv/saline").join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, content).unwrap();
@@ -37,7 +37,7 @@ fn serve(fleet: &Fleet, path: &str, content: &[u8]) -> PathBuf {
 }
 
 /// Calls a function of m1 and returns what it returned.
-fn call(fleet: &Fleet, arguments: &[&str]) -> serde_json::Value {
+pub(crate) fn call(fleet: &Fleet, arguments: &[&str]) -> serde_json::Value {
     let all = [&["m1"], arguments, &["--out", "json"]].concat();
     let said = fleet.saline(&all).expect(0);
     let mut json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
@@ -45,14 +45,14 @@ fn call(fleet: &Fleet, arguments: &[&str]) -> serde_json::Value {
 }
 
 /// Calls a function of m1 that fails, and returns what it says.
-fn fail(fleet: &Fleet, arguments: &[&str]) -> String {
+pub(crate) fn fail(fleet: &Fleet, arguments: &[&str]) -> String {
     let all = [&["m1"], arguments, &["--out", "json"]].concat();
     let said = fleet.saline(&all).expect(1);
     let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     json["m1"].as_str().unwrap().to_owned()
 }
 
-fn mode(path: &Path) -> u32 {
+pub(crate) fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
 }
 
@@ -239,6 +239,20 @@ fn what_is_cached_is_checked_and_a_file_that_is_there_keeps_its_mode() {
     fs::write(cached.as_str().unwrap(), "bad").unwrap();
     call(&fleet, &get);
     assert_eq!(fs::read_to_string(&dest).unwrap(), "two");
+}
+
+#[test]
+fn a_cached_folder_makes_room_for_a_file_and_a_file_for_a_folder() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let served = serve(&fleet, "app/conf/main", b"in a folder");
+    let get = |url: &str| call(&fleet, &["cp.get_file_str", url]);
+    assert_eq!(get("salt://app/conf/main"), "in a folder");
+    fs::remove_dir_all(served.ancestors().nth(2).unwrap()).unwrap();
+    serve(&fleet, "app", b"a file");
+    assert_eq!(get("salt://app"), "a file");
+    fs::remove_file(fleet.path("master/srv/saline/app")).unwrap();
+    serve(&fleet, "app/conf", b"a folder again");
+    assert_eq!(get("salt://app/conf"), "a folder again");
 }
 
 #[test]
@@ -442,4 +456,76 @@ fn modules_of_the_master_are_synced_and_used_at_once() {
     fleet.run("saline-run", &["fileserver.update"]).expect(0);
     assert_eq!(call(&fleet, &sync), json("[]"));
     fleet.saline(&["m1", "speaker.word"]).expect(1);
+}
+
+/// Returns the words of a line of a shell with single quotes, with the folders of the machine below `root`.
+fn words(line: &str, root: &Path) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (number, part) in line.split('\'').enumerate() {
+        let mut pieces = match number % 2 {
+            0 => part.split(' ').collect::<Vec<_>>(),
+            _ => vec![part],
+        }
+        .into_iter();
+        words
+            .last_mut()
+            .unwrap()
+            .push_str(pieces.next().unwrap_or_default());
+        words.extend(pieces.map(str::to_owned));
+    }
+    let is_here = |word: &str| {
+        ["/etc", "/var", "/root"]
+            .iter()
+            .any(|top| word.starts_with(top))
+    };
+    let below = |word: String| match is_here(&word) {
+        true => format!("{}{word}", root.display()),
+        false => word,
+    };
+    words.into_iter().map(below).collect()
+}
+
+#[test]
+fn the_example_of_the_page_about_files_works() {
+    let page = include_str!("../../docs/files.md");
+    let mut blocks = page.split("```").skip(1).step_by(2);
+    let config = blocks.next().unwrap();
+    let config = config.strip_prefix("yaml\n# /etc/saline/master\n").unwrap();
+    let commands = blocks.next().unwrap();
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    let root = fleet.path("machine");
+    fleet.master_options += &config.replace("/srv/", &format!("{}/srv/", root.display()));
+    for (path, text) in [
+        ("srv/saline/nginx/app.conf", "app"),
+        ("srv/saline/nginx/site.jinja", "listen {{ port }};\n"),
+        ("srv/saline/scripts/report.sh", "echo \"$1\"\n"),
+        ("srv/saline-shared/shared", ""),
+        ("srv/saline-prod/app", ""),
+        ("var/log/app.log", "log"),
+        ("root/motd", "welcome"),
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fleet.start_master();
+    // One alone: two on one machine would write the same files.
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    let mut said = String::new();
+    for line in commands.lines().filter(|line| !line.is_empty()) {
+        let words = words(line, &root);
+        let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let output = fleet.run(&words[0], &arguments).expect(0);
+        said += &format!("{line}\n{}", output.stdout);
+    }
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    assert_eq!(read("etc/nginx/conf.d/app.conf"), "app");
+    assert_eq!(read("etc/nginx/app.conf"), "app");
+    assert_eq!(read("etc/nginx/site.conf"), "listen 8080;\n");
+    assert_eq!(read("etc/motd"), "welcome");
+    assert!(
+        said.contains("weekly") && said.contains("- app\n"),
+        "{said}"
+    );
 }

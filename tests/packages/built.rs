@@ -10,14 +10,16 @@ use crate::machine::Machine;
 pub const PACKAGES: [&str; 3] = ["saline-common", "saline-master", "saline-minion"];
 
 /// The programs in the packages.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 10] = [
     env!("CARGO_BIN_EXE_saline"),
     env!("CARGO_BIN_EXE_saline-call"),
+    env!("CARGO_BIN_EXE_saline-cp"),
     env!("CARGO_BIN_EXE_saline-exec"),
     env!("CARGO_BIN_EXE_saline-job"),
     env!("CARGO_BIN_EXE_saline-key"),
     env!("CARGO_BIN_EXE_saline-master"),
     env!("CARGO_BIN_EXE_saline-minion"),
+    env!("CARGO_BIN_EXE_saline-render"),
     env!("CARGO_BIN_EXE_saline-run"),
 ];
 

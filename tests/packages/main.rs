@@ -144,5 +144,6 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
     let purged = purge.env("SALINE_PURGE_KEYS", "minion").output().unwrap();
     saline_testing::CommandOutput::from(purged).expect(0);
     assert!(!path("etc/saline/pki/minion").exists() && !path("var/lib/saline/minion").exists());
+    assert!(!path("usr/bin/saline-exec").exists() && !path("usr/bin/saline-render").exists());
     assert!(key.exists(), "the keys of the other package are not named");
 }

@@ -7,6 +7,7 @@
 
 mod chaos;
 mod colluding_minions;
+mod files;
 mod strangers;
 mod zmtp;
 

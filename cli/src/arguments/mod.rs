@@ -6,6 +6,7 @@ mod about;
 mod batch;
 mod call;
 mod calls;
+mod cp;
 mod key;
 mod process;
 mod refusal;
@@ -27,6 +28,7 @@ use crate::screen::Screen;
 
 pub(crate) use about::{About, AboutOptions};
 pub(crate) use call::{CallArguments, CallOutput};
+pub(crate) use cp::CpArguments;
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection, WantedToken};
 pub(crate) use process::ProcessOptions;
 pub(crate) use refusal::{Refused, read};

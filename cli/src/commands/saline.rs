@@ -13,10 +13,10 @@ use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
 use super::about::{self, Role};
-use super::failed;
 use super::follow::PublishedJob;
 use super::master_away::until_answered;
 use super::preview_target::{GrainsUnknown, preview_target};
+use super::{compiled, failed};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
 use crate::interrupt::{CommandProgress, Interrupt};
@@ -57,20 +57,8 @@ pub(crate) async fn saline(
             return Ok(exit::USAGE);
         }
     };
-    // A malformed target is reported even if no master runs.
-    let target = arguments.target();
-    let target = match target.clone().compile() {
-        Ok(target) => target,
-        Err(error) => {
-            screen.note(format!(
-                "saline: error: {}",
-                escape_line(&error.to_string())
-            ));
-            if let Some(picture) = error.picture(&target.expression) {
-                screen.note(picture);
-            }
-            return Ok(exit::USAGE);
-        }
+    let Some(target) = compiled(screen, "saline", arguments.target()) else {
+        return Ok(exit::USAGE);
     };
     let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
     let config = match prepared {

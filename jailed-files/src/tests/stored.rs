@@ -67,3 +67,25 @@ fn no_link_is_followed_when_something_is_stored() {
     }
     jail.root.store(&InnerPath::root(), ".part").unwrap_err();
 }
+
+#[test]
+fn a_folder_is_removed_with_what_is_below_it_and_nothing_that_links_lead_to() {
+    let jail = Jail::new();
+    for path in ["gone/a/b/file", "gone/other", "kept/file"] {
+        let path = InnerPath::parse(path).unwrap();
+        let new = jail.root.store(&path, ".part").unwrap();
+        new.complete(0o600, false).unwrap();
+    }
+    std::os::unix::fs::symlink(jail.path("kept"), jail.path("gone/a/link")).unwrap();
+    let gone = InnerPath::parse("gone").unwrap();
+    jail.root.remove_folder(&gone).unwrap();
+    assert!(!jail.path("gone").exists());
+    assert!(jail.path("kept/file").exists());
+    // Again, and below a folder that is gone too.
+    jail.root.remove_folder(&gone).unwrap();
+    let below = InnerPath::parse("gone/a").unwrap();
+    jail.root.remove_folder(&below).unwrap();
+    let file = InnerPath::parse("kept/file").unwrap();
+    assert!(jail.root.remove_folder(&file).is_err());
+    assert!(jail.path("kept/file").exists());
+}

@@ -45,6 +45,8 @@ pub enum Action {
     RotateGroupKey,
     /// Make the identity that the master's next start takes over.
     RotateIdentity,
+    /// Hand in files for the minions of a job: for those who may run `cp.recv` somewhere.
+    UploadFiles,
     /// Speak as a minion in its own session: report, take jobs, deliver returns, fire events.
     ActAsMinion,
     /// Speak as a caller beside a minion: deliver the return of a call, fire events.
@@ -55,7 +57,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the table that the tests hold.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Publish,
         Self::CancelJob,
         Self::ReadJob,
@@ -67,6 +69,7 @@ impl Action {
         Self::ReadLastSeen,
         Self::RotateGroupKey,
         Self::RotateIdentity,
+        Self::UploadFiles,
         Self::ActAsMinion,
         Self::ActAsCaller,
         Self::PollOwnKey,
@@ -92,6 +95,7 @@ impl Action {
             Operator(OperatorRequest::LastSeen(_)) => Self::ReadLastSeen,
             Operator(OperatorRequest::RotateGroupKey) => Self::RotateGroupKey,
             Operator(OperatorRequest::Tokens(request)) => Self::of_tokens(request),
+            Operator(OperatorRequest::Upload(_)) => Self::UploadFiles,
             Minion(
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)
@@ -145,6 +149,7 @@ impl Action {
             Self::ReadLastSeen => "ask where minions were seen",
             Self::RotateGroupKey => "rotate the group key",
             Self::RotateIdentity => "rotate the identity of the master",
+            Self::UploadFiles => "hand in files for minions",
             Self::ActAsMinion => "act as a minion",
             Self::ActAsCaller => "act as a caller",
             Self::PollOwnKey => "poll for its key",

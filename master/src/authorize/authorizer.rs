@@ -228,7 +228,8 @@ fn is_of_operators(action: Action) -> bool {
         | Action::MatchTarget
         | Action::ReadLastSeen
         | Action::RotateGroupKey
-        | Action::RotateIdentity => true,
+        | Action::RotateIdentity
+        | Action::UploadFiles => true,
         Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
     }
 }
@@ -248,6 +249,7 @@ fn is_of_schedules(action: Action) -> bool {
         | Action::ReadLastSeen
         | Action::RotateGroupKey
         | Action::RotateIdentity
+        | Action::UploadFiles
         | Action::ActAsMinion
         | Action::ActAsCaller
         | Action::PollOwnKey => false,
@@ -374,6 +376,17 @@ impl<'a> Rules<'a> {
                 },
                 _ => refuse(action.name()),
             },
+            // The job that fetches the files is decided about by itself, with its arguments and its minions.
+            Action::UploadFiles => match about {
+                About::Function { fun, .. } => {
+                    let mut rules = self.own.iter().filter(|rule| is_about_minions(rule));
+                    match rules.find(|rule| names_function(rule, fun)) {
+                        Some(rule) => Ok(self.allowed(&rule.text)),
+                        None => refuse(&format!("run {fun}")),
+                    }
+                }
+                _ => refuse(action.name()),
+            },
             Action::ListKeys
             | Action::ChangeKeys
             | Action::ReadLastSeen
@@ -457,6 +470,12 @@ fn outside(rules: &[&AccessRule], reached: Reached<'_>) -> Option<String> {
         (false, 0) => Some(named.join(", ")),
         (false, _) => Some(format!("{} and {left} more", named.join(", "))),
     }
+}
+
+/// Whether a rule allows a function with some arguments.
+fn names_function(rule: &AccessRule, fun: &str) -> bool {
+    let mut functions = rule.functions.iter();
+    functions.any(|function| function.name.matches(fun) == Ok(true))
 }
 
 /// Whether a rule allows a function with these arguments; none if they cannot be read. A pattern that takes too many

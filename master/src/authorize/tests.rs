@@ -97,6 +97,12 @@ fn about<'a>(
             minions: Reached::NONE,
             job: None,
         },
+        Action::UploadFiles => About::Function {
+            fun: "cp.recv",
+            arguments,
+            minions: Reached::NONE,
+            job: None,
+        },
         Action::CancelJob | Action::ReadJob => About::Owner(owner),
         Action::MatchTarget => About::Minions(by_ids(minions)),
         Action::OwnRun
@@ -128,23 +134,52 @@ fn every_action_of_every_kind_of_principal_has_a_decision() {
         table.push('\n');
     }
     // In the order of `Action::ALL`: publish, cancel, read, begin a run, own run; list keys, change keys, match, last
-    // seen, rotate the group key and the identity; minion, caller, poll.
+    // seen, rotate the group key and the identity, upload; minion, caller, poll.
     let expected = "\
-local root          yyyyyyyyyyy...
-master's user       yyyyyyyyyyy...
-user with rules     yyy.y..y......
-user with @wheel    .yy.yyy.yyy...
-user with @all      yyyyyyyyyyy...
-user without rules  ..............
-blacklisted user    ..............
-operator with rules yyyyy..y......
-operator with @all  yyyyyyyyyyy...
-operator not named  ..............
-schedule            yyyy...y......
-minion              ...........y.y
-caller              ............y.
+local root          yyyyyyyyyyyy...
+master's user       yyyyyyyyyyyy...
+user with rules     yyy.y..y.......
+user with @wheel    .yy.yyy.yyy....
+user with @all      yyyyyyyyyyyy...
+user without rules  ...............
+blacklisted user    ...............
+operator with rules yyyyy..y.......
+operator with @all  yyyyyyyyyyyy...
+operator not named  ...............
+schedule            yyyy...y.......
+minion              ............y.y
+caller              .............y.
 ";
     assert_eq!(table, expected, "\n{table}");
+}
+
+#[test]
+fn files_are_handed_in_by_those_who_may_run_the_function_that_fetches_them() {
+    let rules = "
+publisher_acl:
+  ann: ['web*': [{cp.recv: {kwargs: {dest: '/srv/.*'}}}]]
+  bob: [test.*, '@jobs', '@runner': ['cp.*']]
+  eve: ['cp.*']
+publisher_acl_blacklist: {users: [mallory], modules: [cp.recv]}
+";
+    let decide = |rules: &str, name: &str| {
+        let about = About::Function {
+            fun: "cp.recv",
+            arguments: &Arguments::default().pack(),
+            minions: Reached::NONE,
+            job: None,
+        };
+        let decided = authorizer(rules).authorize(&user(name, &[]), Action::UploadFiles, about);
+        decided.map_or_else(|refusal| refusal.line, |allowed| allowed.rule.into_owned())
+    };
+    assert!(decide(rules, "eve").contains("publisher_acl_blacklist"));
+    let rules = rules.replace(", modules: [cp.recv]", "");
+    assert_eq!(decide(&rules, "ann"), "publisher_acl: web*: cp.recv");
+    assert_eq!(decide(&rules, "eve"), "publisher_acl: cp.*");
+    assert_eq!(
+        decide(&rules, "bob"),
+        "local user bob may not run cp.recv: no rule of publisher_acl in the master's configuration allows it"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use saline_messages::{KeyRequest, OperatorRequest, RunnerRequest, TokenRequest};
+use saline_messages::{KeyRequest, OperatorRequest, RunnerRequest, TokenRequest, UploadRequest};
 use saline_protocol::transport::Clock;
 
 use super::{Rate, TokenBuckets};
@@ -58,6 +58,7 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::RotateGroupKey
         | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
         | OperatorRequest::Keys(KeyRequest::Act { .. } | KeyRequest::RotateIdentity)
+        | OperatorRequest::Upload(UploadRequest::Begin { .. })
         | OperatorRequest::Runner(RunnerRequest::Run(_)) => ORDER,
         OperatorRequest::JobReturns { .. }
         | OperatorRequest::JobStates { .. }
@@ -65,6 +66,7 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::MatchTarget { .. }
         | OperatorRequest::LastSeen(_)
         | OperatorRequest::Tokens(TokenRequest::List)
+        | OperatorRequest::Upload(UploadRequest::Part { .. } | UploadRequest::End { .. })
         | OperatorRequest::Runner(
             RunnerRequest::Part { .. } | RunnerRequest::Kill { .. } | RunnerRequest::Keep { .. },
         ) => QUESTION,

@@ -1,4 +1,5 @@
-//! The files that the master serves: `salt://` of the environments in `file_roots`, and those that minions hand in.
+//! The files that the master serves: `salt://` of the environments in `file_roots`, those that minions hand in, and the uploads of
+//! operators, which the minions of one job fetch.
 //!
 //! Every file is opened beneath a root ([`saline_jailed_files`]), in threads for blocking work, few at a time. A file is
 //! known by its version (device, inode, size and times), under which its hash is kept in memory; a part is read only
@@ -10,18 +11,24 @@ mod hashes;
 mod listings;
 mod pushed;
 mod reader;
+mod received_parts;
 mod sending_window;
 mod served;
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod uploads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_config::MasterConfig;
-use saline_messages::{FilePlace, FileRefusal, FileReply, FileRequest, MinionId, MinionReply};
+use saline_jailed_files::InnerPath;
+use saline_messages::{
+    FilePlace, FileRefusal, FileReply, FileRequest, MinionId, MinionReply, Part,
+    UPLOADS_ENVIRONMENT, UploadId,
+};
 use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
@@ -35,6 +42,8 @@ use reader::Reader;
 use sending_window::SendingWindow;
 pub(crate) use served::ServedFiles;
 use under_way::UnderWay;
+pub(crate) use uploads::UploadError;
+use uploads::Uploads;
 
 /// How long a minion is asked to wait for a hash or a listing that is being made, or for its turn.
 const BUSY: Duration = Duration::from_millis(500);
@@ -53,6 +62,7 @@ pub(crate) struct FileServer {
     reader: Arc<Reader>,
     listings: Arc<Listings>,
     pushed: Arc<PushedFiles>,
+    uploads: Arc<Uploads>,
     window: Arc<SendingWindow>,
     under_way: Arc<UnderWay>,
     /// One permit for each request that may wait.
@@ -79,6 +89,7 @@ impl FileServer {
     pub(crate) fn new(config: &MasterConfig, settings: LiveSettings, context: &Context) -> Self {
         let figures = Arc::new(FileFigures::default());
         let received: PathBuf = config.paths.cache_dir.join("minions");
+        let uploads: PathBuf = config.paths.cache_dir.join("uploads");
         let hashes = Arc::new(Hashes::default());
         Self {
             settings,
@@ -89,6 +100,7 @@ impl FileServer {
                 Arc::clone(&figures),
                 context.clone(),
             )),
+            uploads: Arc::new(Uploads::new(uploads, Arc::clone(&figures), context.clone())),
             window: Arc::new(SendingWindow::new(context.clock)),
             under_way: Arc::default(),
             places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
@@ -142,9 +154,8 @@ impl FileServer {
                     .await?;
                 Ok(FileReply::Listed(listing.page(after.as_deref(), bytes)))
             }
-            FileRequest::Look(FilePlace { environment, path }) => {
-                let roots = served.roots_for(id, &environment)?.to_vec();
-                let path = served.path(&path)?;
+            FileRequest::Look(place) => {
+                let (roots, path) = self.locate(&served, id, &place)?;
                 Ok(FileReply::Seen(self.reader.look(roots, path).await?))
             }
             FileRequest::Part {
@@ -153,8 +164,7 @@ impl FileServer {
                 offset,
                 bytes,
             } => {
-                let roots = served.roots_for(id, &place.environment)?.to_vec();
-                let path = served.path(&place.path)?;
+                let (roots, path) = self.locate(&served, id, &place)?;
                 let most = SendingWindow::part_size(bytes);
                 let room = self.window.room_for(id, most).await.ok_or(NoAnswer::Busy)?;
                 let part = self
@@ -179,6 +189,78 @@ impl FileServer {
         }
     }
 
+    /// Returns the roots and the path of a file that a minion may read.
+    fn locate(
+        &self,
+        served: &ServedFiles,
+        id: &MinionId,
+        place: &FilePlace,
+    ) -> Result<(Vec<PathBuf>, InnerPath), FileRefusal> {
+        match place.environment == UPLOADS_ENVIRONMENT {
+            true => Ok((
+                vec![self.uploads.folder().to_owned()],
+                uploads::path(&place.path)?,
+            )),
+            false => Ok((
+                served.roots_for(id, &place.environment)?.to_vec(),
+                served.path(&place.path)?,
+            )),
+        }
+    }
+
+    /// Begins an upload of this many files and bytes.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    ///
+    /// # Cancel safety
+    /// The upload may be begun all the same.
+    pub(crate) async fn begin_upload(
+        &self,
+        owner: String,
+        id: UploadId,
+        files: u32,
+        bytes: u64,
+    ) -> Result<(), UploadError> {
+        self.uploads.begin(owner, id, files, bytes).await
+    }
+
+    /// Takes a part of a file of an upload, and returns how many bytes of the file are there.
+    ///
+    /// # Errors
+    /// When the part is not of the upload that was announced, and when it cannot be written.
+    ///
+    /// # Cancel safety
+    /// A write that was begun is finished.
+    pub(crate) async fn take_upload(
+        &self,
+        owner: &str,
+        id: UploadId,
+        number: u32,
+        part: Part,
+    ) -> Result<u64, UploadError> {
+        self.uploads.take(owner, id, number, part).await
+    }
+
+    /// Removes an upload.
+    ///
+    /// # Errors
+    /// When it is somebody else's, or cannot be removed.
+    ///
+    /// # Cancel safety
+    /// The upload may be removed all the same.
+    pub(crate) async fn end_upload(&self, owner: &str, id: UploadId) -> Result<(), UploadError> {
+        self.uploads.end(owner, id).await
+    }
+
+    /// Removes the uploads that nobody has removed in time.
+    ///
+    /// # Cancel safety
+    /// The removal goes on.
+    pub(crate) async fn remove_expired_uploads(&self) {
+        self.uploads.remove_expired().await;
+    }
+
     /// Returns the listing of an environment for an operator, whom no rule keeps from any.
     ///
     /// # Errors
@@ -191,7 +273,7 @@ impl FileServer {
         let roots = served
             .roots(environment)
             .ok_or(FileRefusal::NoEnvironment)?;
-        let below = saline_jailed_files::InnerPath::root();
+        let below = InnerPath::root();
         loop {
             match self
                 .listings

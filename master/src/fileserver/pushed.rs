@@ -1,17 +1,16 @@
 //! The files that minions hand in: `cachedir/minions/ID/files`, each minion's beneath a root of its own.
 
 use std::collections::HashMap;
-use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_jailed_files::{InnerPath, ListingLimits, NewFile, Root, StoreError};
+use saline_jailed_files::{InnerPath, ListingLimits, Root};
 use saline_messages::{FileRefusal, MAX_PART, MinionId, Part};
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::Semaphore;
 
 use super::figures::FileFigures;
-use super::hashes::hash;
+use super::received_parts::{TEMPORARY, failed, take_part};
 use super::{NoAnswer, WAIT};
 
 /// How many of the largest files all files of a minion take at most.
@@ -22,9 +21,6 @@ const LIMITS: ListingLimits = ListingLimits {
     entries: 10_000,
     bytes: 4 * 1024 * 1024,
 };
-
-/// The name under which a file is written until it is complete begins with this.
-const TEMPORARY: &str = ".saline-push-";
 
 /// Paths that nest deeper are refused: a listing goes 64 deep, and what lies deeper would not be counted.
 const MAX_DEPTH: usize = 32;
@@ -88,7 +84,8 @@ impl PushedFiles {
             Arc::clone(&self.figures),
         );
         let taking = self.context.spawn_blocking(move || {
-            let taken = take_part(&folder, &path, &part, most);
+            let room = |root: &Root, own: &InnerPath| make_room(&folder, root, own, &part, most);
+            let taken = take_part(&folder, &path, &part, true, room);
             if matches!(taken, Ok(received) if received >= part.end().unwrap_or(u64::MAX)) {
                 figures.count_received(part.bytes.len());
             }
@@ -108,88 +105,6 @@ impl PushedFiles {
         let turn = minions.entry(id.clone());
         Arc::clone(turn.or_insert_with(|| Arc::new(Semaphore::new(1))))
     }
-}
-
-fn take_part(folder: &Path, path: &InnerPath, part: &Part, most: u64) -> Result<u64, FileRefusal> {
-    saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
-    let root = Root::open(folder).map_err(|error| failed(folder, &error))?;
-    let temporary = format!("{TEMPORARY}{:?}", part.transfer);
-    let own = beside(path, &temporary).ok_or(FileRefusal::BadPath)?;
-    if part.offset == 0 || root.open_file(&own).is_err() {
-        if is_there(&root, path, part) {
-            return Ok(part.total);
-        }
-        if part.offset != 0 {
-            // Nothing is made before there is room for it: the file begins anew.
-            return Ok(0);
-        }
-        make_room(folder, &root, &own, part, most)?;
-    }
-    let mut new = match root.store(path, &temporary) {
-        Ok(new) => new,
-        Err(StoreError::NoName | StoreError::NoFolder(_)) => return Err(FileRefusal::BadPath),
-        Err(error) => return Err(failed(folder, &error)),
-    };
-    match write(&mut new, part) {
-        Ok(received) if received < part.total => Ok(received),
-        Ok(_) => {
-            complete(&root, path, new, part, &temporary).map_err(|error| failed(folder, &error))
-        }
-        Err(error) => {
-            // A disk that is full gets its room back.
-            let _ = new.discard();
-            Err(failed(folder, &error))
-        }
-    }
-}
-
-/// Returns the path of a file with this name in the same folder.
-fn beside(path: &InnerPath, name: &str) -> Option<InnerPath> {
-    let (folder, _) = path.split_name()?;
-    folder.join(&InnerPath::parse(name).ok()?).ok()
-}
-
-/// Whether the file was completed by an earlier request whose answer got lost.
-fn is_there(root: &Root, path: &InnerPath, part: &Part) -> bool {
-    let stored = root
-        .open_file(path)
-        .ok()
-        .filter(|file| file.version().size == part.total);
-    stored.and_then(|file| hash(&file).ok().flatten()) == Some(part.transfer)
-}
-
-/// Writes a part where it belongs, and returns how many bytes are there. One that does not follow them changes nothing.
-fn write(new: &mut NewFile, part: &Part) -> std::io::Result<u64> {
-    let file = new.file();
-    let length = file.metadata()?.len();
-    if length > part.total {
-        file.set_len(0)?;
-        return Ok(0);
-    }
-    if length != part.offset {
-        return Ok(length);
-    }
-    file.seek(SeekFrom::End(0))?;
-    file.write_all(&part.bytes)?;
-    Ok(length + part.bytes.len() as u64)
-}
-
-/// Gives a file that has all its bytes its name, if they are those that were announced. Otherwise it begins anew.
-fn complete(
-    root: &Root,
-    path: &InnerPath,
-    new: NewFile,
-    part: &Part,
-    temporary: &str,
-) -> Result<u64, Box<dyn std::error::Error>> {
-    let (folder, _) = path.split_name().ok_or("the path has no name")?;
-    let written = folder.join(&InnerPath::parse(temporary)?)?;
-    if hash(&root.open_file(&written)?)? != Some(part.transfer) {
-        new.discard()?;
-        return Ok(0);
-    }
-    new.complete(0o600, true)?;
-    Ok(part.total)
 }
 
 /// Removes what nobody completes any more, and checks that there is room for another file, which is written to `own`.
@@ -232,12 +147,4 @@ fn make_room(
         true => Err(FileRefusal::TooMany),
         false => Ok(()),
     }
-}
-
-fn failed(folder: &Path, error: &dyn std::fmt::Display) -> FileRefusal {
-    tracing::warn!(
-        "a file of a minion is not taken into {}: {error}",
-        folder.display()
-    );
-    FileRefusal::Failed
 }

@@ -11,6 +11,7 @@ mod queries;
 mod runner;
 mod target_queries;
 mod token_verbs;
+mod upload_verbs;
 
 pub(crate) use call_store::CallStore;
 pub use caller::CallerVerbs;
@@ -22,3 +23,4 @@ pub use queries::JobQueries;
 pub use runner::RunnerVerb;
 pub use target_queries::TargetQueries;
 pub use token_verbs::TokenVerbs;
+pub use upload_verbs::UploadVerbs;

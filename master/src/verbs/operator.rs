@@ -10,7 +10,9 @@ use crate::orders::{CancelOrder, OrderError, PublishOrder};
 use crate::publisher::MinionPublisher;
 
 use super::target_queries::unresolved;
-use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs};
+use super::{
+    JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
+};
 
 /// Carries out the requests of those who give orders.
 #[derive(Debug)]
@@ -27,6 +29,7 @@ pub struct OperatorVerbs {
     pub(crate) last_seen: LastSeenQueries,
     pub(crate) publisher: MinionPublisher,
     pub(crate) tokens: TokenVerbs,
+    pub(crate) uploads: UploadVerbs,
 }
 
 impl OperatorVerbs {
@@ -103,6 +106,9 @@ impl OperatorVerbs {
                 Ok(OperatorReply::Rotated(warnings))
             }
             OperatorRequest::Tokens(request) => Ok(self.tokens.carry_out(principal, request).await),
+            OperatorRequest::Upload(request) => {
+                Ok(self.uploads.carry_out(principal, request).await)
+            }
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,
                 Err(why) => OperatorReply::NotAllowed(why),

@@ -5,7 +5,7 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{
     Arguments, BatchRequest, Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest,
-    RequestId, Role, RunnerRequest, TokenName, TokenRequest,
+    RequestId, Role, RunnerRequest, TokenName, TokenRequest, UploadId, UploadRequest,
 };
 use saline_targeting::Target;
 
@@ -155,7 +155,13 @@ async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights
             "{request:?}"
         );
     }
+    let upload = UploadId::parse(&"0a".repeat(16)).unwrap();
     for request in [
+        OperatorRequest::Upload(UploadRequest::Begin {
+            upload,
+            files: 1,
+            bytes: 1,
+        }),
         OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::RotateGroupKey,
         OperatorRequest::Tokens(TokenRequest::List),

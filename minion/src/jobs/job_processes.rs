@@ -39,7 +39,7 @@ pub(super) enum Begun {
     Ended(JobEnd),
 }
 
-/// Notes in the spool that a job begins, and starts its process.
+/// Notes in the spool that a job begins, gets what its functions need of the master, and starts its process.
 pub(super) fn begin_in_process(
     processes: &JobProcesses,
     modules: &Modules,
@@ -66,12 +66,18 @@ pub(super) fn begin_in_process(
     if let Err(ending) = entered.control().begin() {
         return end_with(&ended_before_start(&ending), entered);
     }
+    let control = entered.control();
+    let prepared = match modules.prepare(&job.fun, &arguments, &hidden, host, control) {
+        Ok(prepared) => prepared,
+        Err(failure) => return end_with(&failure, entered),
+    };
     #[cfg(feature = "chaos")]
     if saline_daemon::sabotage::is_on("rerun") {
         // The other run counts.
-        let _ = processes.start(modules, host, job, &arguments, hidden.clone());
+        let prepared = prepared.clone();
+        let _ = processes.start(modules, host, job, &arguments, hidden.clone(), prepared);
     }
-    match processes.start(modules, host, job, &arguments, hidden) {
+    match processes.start(modules, host, job, &arguments, hidden, prepared) {
         Ok(process) => {
             let process = Arc::new(process);
             entered.control().runs_in(Arc::clone(&process));

@@ -33,7 +33,16 @@ mod timezone;
 mod user;
 
 use crate::modules::{Module, everywhere};
+use crate::prepared::Preparation;
 use crate::system_program::missing_program;
+
+/// Returns what the minion does for a function before the function's own process begins; none for most.
+pub(crate) fn preparation(fun: &str) -> Option<Preparation> {
+    match fun {
+        "cmd.script" | "cmd.script_retcode" => Some(cmd::prepare_script),
+        _ => None,
+    }
+}
 
 /// The modules, in alphabetical order.
 pub(crate) const BUILT_IN: &[Module] = &[

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::JobRecord;
 use super::folder::JobFolder;
 use super::versioned::{self, FormatError};
+use crate::Prepared;
 use crate::executables::DescribedFile;
 
 /// The call of a function, and what it may use of its minion.
@@ -25,6 +26,8 @@ pub(crate) struct Call {
     pub(super) arguments: PackedArguments,
     /// The places of the secret ones.
     pub(super) hidden: Vec<ArgumentPlace>,
+    /// What the minion has prepared for its functions.
+    pub(super) prepared: Prepared,
     /// The id of the minion.
     pub(super) id: MinionId,
     /// Its grains.

@@ -20,7 +20,7 @@ use super::result::JobResult;
 use super::versioned::FormatError;
 use super::{Call, JobFolders, JobRecord, PROGRAM, control};
 use crate::job::{Ending, SignalEffect};
-use crate::{Host, Modules};
+use crate::{Host, Modules, Prepared};
 
 /// Starts the job processes of one start of a minion.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl JobProcesses {
         }
     }
 
-    /// Starts a process for a job, with the values of the secret arguments, whose places are in `hidden`.
+    /// Starts a process for a job, with the values of the secret arguments, whose places are in `hidden`, and what was
+    /// [prepared](Modules::prepare) for it.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -61,6 +62,7 @@ impl JobProcesses {
         job: &Job,
         arguments: &Arguments,
         hidden: Vec<ArgumentPlace>,
+        prepared: Prepared,
     ) -> Result<JobProcess, StartError> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let folder = self.folders.create(self.start, number);
@@ -70,6 +72,7 @@ impl JobProcesses {
             job: record,
             arguments: arguments.pack(),
             hidden,
+            prepared,
             id: host.grains.id().clone(),
             grains: Packed::pack(&host.grains.all()),
             module_dirs: self.module_dirs.clone(),

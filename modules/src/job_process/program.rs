@@ -85,6 +85,8 @@ fn run(call: Call, listener: UnixListener) -> JobResult {
     config.max_message_size = call.max_message;
     config.output_file_size = call.output_file_size;
     let host = Host::new(&config, grains, events, None, stop, call.launcher);
+    // Nothing has set it before.
+    let _ = host.prepared.set(call.prepared);
     let modules = Modules::of_this_machine().with_executables(call.module_dirs);
     let was_described = call.described.is_some();
     if let Some(described) = call.described {

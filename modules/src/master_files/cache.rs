@@ -69,6 +69,20 @@ impl FileCache {
         self.root.open_file(inner).ok()
     }
 
+    /// Removes a file or a folder of the cache. One that cannot be removed is named in the log.
+    pub(crate) fn forget(&self, place: &FilePlace) {
+        let Ok(inner) = self.inner(place) else {
+            return;
+        };
+        let removed = match self.root.is_folder(&inner) {
+            Ok(true) => self.root.remove_folder(&inner),
+            _ => self.root.remove(&inner),
+        };
+        if let Err(error) = removed {
+            tracing::warn!("{} is left: {error}", self.path(&inner).display());
+        }
+    }
+
     /// Whether the cache has a file with this length and hash.
     pub(super) fn has(&self, inner: &InnerPath, size: u64, transfer: TransferId) -> bool {
         let file = self.file(inner).filter(|file| file.version().size == size);

@@ -64,10 +64,46 @@ pub(crate) fn fetch(
             Received::OtherBytes => {}
         }
     }
-    Err(Failure::Execution(format!(
+    Err(changes_all_the_time(place))
+}
+
+/// Brings a file into the cache unless it is there, and returns its content: the bytes whose hash the master has.
+///
+/// # Errors
+/// As [`fetch`], and when the file has more than `most` bytes.
+pub(crate) fn read(
+    job: &JobContext<'_>,
+    place: &FilePlace,
+    most: usize,
+) -> Result<Vec<u8>, Failure> {
+    let cache = FileCache::open(&job.host.cache_dir)?;
+    let inner = cache.inner(place)?;
+    for _ in 0..ATTEMPTS {
+        let size = look(job, place)?.size;
+        if usize::try_from(size).map_or(true, |size| size > most) {
+            return Err(Failure::Execution(format!(
+                "salt://{} has {size} bytes, and at most {most} are read",
+                place.path
+            )));
+        }
+        let (_, seen) = fetch(job, &cache, place)?;
+        // Another job may fetch a later version meanwhile.
+        let bytes = cache.root().read(&inner, most);
+        if let Some(bytes) = bytes
+            .ok()
+            .filter(|bytes| TransferId::of(bytes) == seen.transfer)
+        {
+            return Ok(bytes);
+        }
+    }
+    Err(changes_all_the_time(place))
+}
+
+fn changes_all_the_time(place: &FilePlace) -> Failure {
+    Failure::Execution(format!(
         "salt://{} changes all the time: it was begun {ATTEMPTS} times",
         place.path
-    )))
+    ))
 }
 
 /// What has become of a file that was received.
@@ -126,7 +162,11 @@ fn receive(
         let path = cache.path(inner);
         Failure::Execution(format!("cannot write {}: {why}", path.display()))
     };
-    // A file of the cache that is a folder of the master by now.
+    // A folder of the cache that is a file of the master by now, and a file that is a folder.
+    if matches!(cache.root().is_folder(inner), Ok(true)) {
+        let removed = cache.root().remove_folder(inner);
+        removed.map_err(|why| failed(&why))?;
+    }
     let mut above = inner.split_name().map(|(folder, _)| folder);
     while let Some(folder) = above.filter(|folder| !folder.is_root()) {
         if cache.file(&folder).is_some() {

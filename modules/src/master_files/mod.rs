@@ -2,12 +2,14 @@
 //!
 //! [`MasterFiles`] asks the master one thing. `JobContext::ask_about_files` asks until there is an answer, across new
 //! sessions and restarts of the master; `fetch` brings a file into the cache, and goes on where an earlier attempt, also
-//! of an earlier process, has ended.
+//! of an earlier process, has ended. Scripts and templates of the master go through the same cache.
 
 mod cache;
 mod fetch;
 mod listing;
+mod master_script;
 mod salt_url;
+mod templates;
 
 use std::fmt;
 use std::time::Duration;
@@ -19,9 +21,11 @@ use tokio::sync::oneshot;
 
 use crate::JobContext;
 pub(crate) use cache::FileCache;
-pub(crate) use fetch::{fetch, look};
+pub(crate) use fetch::{fetch, look, read};
 pub(crate) use listing::{list, list_names};
+pub(crate) use master_script::{MAX_SCRIPT, MasterScript};
 pub(crate) use salt_url::SaltUrl;
+pub(crate) use templates::{TemplateEngine, render};
 
 /// How long a function waits for a master that is away.
 const AWAY: Duration = Duration::from_secs(10 * 60);

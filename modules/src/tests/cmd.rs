@@ -475,7 +475,7 @@ fn a_script_runs_from_a_copy_that_is_removed() {
     let code = bench.call("cmd.exec_code", &["sh".into(), "echo $1".into()], &named);
     assert_eq!(code, Outcome::from("x y"));
     for (source, why) in [
-        ("salt://x.sh", "gets no files from its master"),
+        ("salt://x.sh", "come through the running minion"),
         ("x.sh", "is neither an absolute path"),
         ("/no/such/script", "cannot read /no/such/script"),
         ("/dev/zero", "is not a regular file"),

@@ -1,4 +1,4 @@
-//! What the master and `saline-render` tell each other.
+//! What a daemon and `saline-render` tell each other.
 
 use std::io::{self, Read, Write};
 
@@ -11,7 +11,7 @@ use crate::{Document, File, RenderError};
 /// The most bytes of a frame.
 const MAX_FRAME: u32 = 64 * 1024 * 1024;
 
-/// What the master says.
+/// What the daemon says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Render a file.

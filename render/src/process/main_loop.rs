@@ -1,4 +1,4 @@
-//! The main of `saline-render`: takes orders until the master is gone.
+//! The main of `saline-render`: takes orders until the daemon that started it is gone.
 
 use std::fs;
 use std::io;
@@ -12,18 +12,18 @@ use super::frame::{self, Answer, Order};
 use super::sandbox;
 use crate::{File, Files, RenderError, Renderer, Request, lint};
 
-/// Takes orders over descriptor 0, and ends when the master has closed it.
+/// Takes orders over descriptor 0, and ends when the daemon has closed it.
 pub fn main() -> ExitCode {
     let stdin = io::stdin();
     if rustix::net::sockopt::socket_domain(&stdin).is_err() {
         eprintln!(
-            "saline-render renders templates for the Saline master, and is not started by hand"
+            "saline-render renders templates for saline-master and saline-minion, and is not started by hand"
         );
         return ExitCode::FAILURE;
     }
     match stdin.as_fd().try_clone_to_owned() {
-        Ok(socket) => match serve(&Arc::new(Master(Mutex::new(socket.into())))) {
-            // The master is gone.
+        Ok(socket) => match serve(&Arc::new(Daemon(Mutex::new(socket.into())))) {
+            // The daemon is gone.
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
@@ -31,10 +31,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The socket to the master.
-struct Master(Mutex<fs::File>);
+/// The socket to the daemon.
+struct Daemon(Mutex<fs::File>);
 
-impl Master {
+impl Daemon {
     fn tell(&self, answer: &Answer) -> io::Result<()> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         frame::write(&*socket, answer)
@@ -46,25 +46,25 @@ impl Master {
     }
 }
 
-impl Files for Master {
+impl Files for Daemon {
     fn read(&self, name: &str) -> Result<Option<File>, String> {
         let asked = self.tell(&Answer::Read(name.to_owned()));
         match asked.and_then(|()| self.hear()) {
             Ok(Order::File(file)) => file,
-            Ok(_) => Err("the master sent something else than a file".to_owned()),
-            Err(error) => Err(format!("the master is gone: {error}")),
+            Ok(_) => Err("something else than a file was sent".to_owned()),
+            Err(error) => Err(format!("nobody sends the file: {error}")),
         }
     }
 }
 
-fn serve(master: &Arc<Master>) -> io::Result<()> {
+fn serve(daemon: &Arc<Daemon>) -> io::Result<()> {
     // Its first numbers come before the door is shut.
     let mut renderer = Renderer::new();
     let shut = sandbox::enter();
-    master.tell(&Answer::Ready(shut))?;
-    let files: Arc<dyn Files> = Arc::<Master>::clone(master);
+    daemon.tell(&Answer::Ready(shut))?;
+    let files: Arc<dyn Files> = Arc::<Daemon>::clone(daemon);
     loop {
-        let answer = match master.hear() {
+        let answer = match daemon.hear() {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
             Ok(Order::Render {
@@ -93,6 +93,6 @@ fn serve(master: &Arc<Master>) -> io::Result<()> {
             Ok(Order::Lint { path, text }) => Answer::Linted(lint::lint(&path, &text)),
             Ok(Order::File(_)) => continue,
         };
-        master.tell(&answer)?;
+        daemon.tell(&answer)?;
     }
 }

@@ -1,4 +1,4 @@
-//! The processes that render, as the master uses them.
+//! The processes that render, as a daemon uses them.
 
 use std::ffi::CString;
 use std::fs::OpenOptions;

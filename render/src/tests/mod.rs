@@ -10,6 +10,7 @@ use crate::{Document, File, Files, RenderError, Renderer, Request};
 mod constructs;
 mod errors;
 mod structure;
+mod texts;
 
 /// Files in memory.
 struct Tree(HashMap<String, String>);

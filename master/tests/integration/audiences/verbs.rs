@@ -6,7 +6,8 @@ use saline_messages::{
     Arguments, BatchRequest, CallerReturn, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid,
     JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest,
     OperatorRequest, Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, ScheduledReturn, StartId, TokenRequest, encode,
+    RunnerCall, RunnerRequest, ScheduledReturn, StartId, TokenRequest, UploadId, UploadRequest,
+    encode,
 };
 use saline_targeting::Target;
 
@@ -149,7 +150,11 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         }
         OperatorRequest::LastSeen(_) => OperatorRequest::RotateGroupKey,
         OperatorRequest::RotateGroupKey => OperatorRequest::Tokens(TokenRequest::List),
-        OperatorRequest::Tokens(_) => return None,
+        OperatorRequest::Tokens(_) => {
+            let upload = UploadId::parse(&"0a".repeat(16)).unwrap();
+            OperatorRequest::Upload(UploadRequest::End { upload })
+        }
+        OperatorRequest::Upload(_) => return None,
     })
 }
 

@@ -5,6 +5,8 @@ mod asked;
 mod programs;
 mod script;
 
+pub(in crate::functions) use script::prepare as prepare_script;
+
 use saline_data::Value;
 use saline_functions::{Failure, function};
 

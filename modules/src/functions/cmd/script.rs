@@ -8,15 +8,16 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
-use saline_functions::{Failure, function, parameters};
+use saline_functions::{BoundArguments, Failure, Mapping, Parameters, function, parameters};
 use tempfile::TempDir;
 
 use super::arguments::{AnyOf, CommandLine, Environment, Umask, Words};
 use super::asked::{Asked, Wanted};
-use crate::{JobContext, Outcome};
+use crate::master_files::{MAX_SCRIPT, MasterScript, TemplateEngine};
+use crate::{JobContext, Outcome, Prepared};
 
 /// The largest script, in bytes.
-const MOST: u64 = 64 * 1024 * 1024;
+const MOST: u64 = MAX_SCRIPT as u64;
 
 /// The beginning of the URL of a file that the master serves.
 const FILE_SERVER: &str = "salt://";
@@ -41,6 +42,7 @@ pub(super) struct Script {
     #[default("/bin/sh")]
     shell: String,
     env: Option<Environment>,
+    template: Option<TemplateEngine>,
     umask: Option<Umask>,
     #[default("quiet")]
     output_loglevel: String,
@@ -49,6 +51,7 @@ pub(super) struct Script {
     timeout: Option<Duration>,
     #[default(true)]
     reset_system_locale: bool,
+    saltenv: Option<String>,
     #[default(false)]
     clean_env: bool,
     #[default(true)]
@@ -58,6 +61,7 @@ pub(super) struct Script {
     success_retcodes: Option<AnyOf<i64>>,
     success_stdout: Option<AnyOf<String>>,
     success_stderr: Option<AnyOf<String>>,
+    context: Option<Mapping>,
 }
 
 /// Runs a script and returns a mapping of its `pid`, `retcode`, `stdout` and `stderr`.
@@ -66,7 +70,8 @@ pub(super) struct Script {
 /// interpreter that its first line names runs it, so the folder may be mounted with `noexec`; without such a line, `shell` does.
 ///
 /// source
-///     The absolute path of a script on the minion's machine; or the script itself, which begins with `#!`.
+///     A script of the master, `salt://PATH`; the absolute path of one on the minion's machine; or the script itself, which begins
+///     with `#!`.
 ///
 /// args
 ///     The arguments of the script: a list, or a line that is split into words. No shell expands anything in it.
@@ -74,10 +79,18 @@ pub(super) struct Script {
 /// shell
 ///     The interpreter of a script whose first line names none.
 ///
+/// template, context
+///     `template=jinja` renders a script of the master before it runs, as `cp.get_template` does. `context` is a mapping of variables
+///     for it.
+///
+/// saltenv
+///     The environment of a script of the master; `base` if it is not given.
+///
 /// The other parameters are those of `cmd.run`.
 ///
 /// CLI Example:
 ///
+///     saline '*' cmd.script salt://scripts/report.sh 'weekly --quiet'
 ///     saline '*' cmd.script /usr/local/lib/cleanup 'days=30 "/srv/old files"' runas=www-data
 ///     saline '*' cmd.script "$(cat report.py)" stdin='some input'
 #[function(own_process)]
@@ -85,7 +98,7 @@ pub(super) fn script(
     job: &JobContext<'_>,
     #[parameters] script: Script,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = script.copied()?;
+    let (asked, _copy) = script.copied(job)?;
     asked.all(job)
 }
 
@@ -99,7 +112,7 @@ pub(super) fn script_retcode(
     job: &JobContext<'_>,
     #[parameters] script: Script,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = script.copied()?;
+    let (asked, _copy) = script.copied(job)?;
     asked.retcode_alone(job)
 }
 
@@ -149,13 +162,42 @@ pub(super) fn exec_code_all(
 
 impl Script {
     /// Copies the script, and returns the command that runs the copy. The copy is removed when it is dropped.
-    fn copied(self) -> Result<(Asked, ScriptCopy), Failure> {
-        let contents = contents_of(&self.source)?;
+    fn copied(self, job: &JobContext<'_>) -> Result<(Asked, ScriptCopy), Failure> {
+        let contents = match self.of_master()? {
+            None => contents_of(&self.source)?,
+            Some(script) => match job.host.prepared.get().and_then(|all| all.get(&script)) {
+                Some(prepared) => prepared?,
+                // The function runs in the minion's process.
+                None => script.read(job)?,
+            },
+        };
         let copy = ScriptCopy::of(&contents, self.runas.as_deref())?;
         let mut words = interpreter(&contents, &self.shell)?;
         words.push(copy.path()?);
         words.extend(self.args.clone().unwrap_or_default().0);
         Ok((self.asked(words), copy))
+    }
+
+    /// Returns the script of the master that the source names; none if it names none.
+    ///
+    /// # Errors
+    /// When another script is to be rendered.
+    fn of_master(&self) -> Result<Option<MasterScript>, Failure> {
+        let is_served = self.source.starts_with(FILE_SERVER);
+        if !is_served && self.template.is_some() {
+            return Err(Failure::Invocation(
+                "template: only scripts of the master (salt://) are rendered".to_owned(),
+            ));
+        }
+        let context = self.context.as_ref();
+        Ok(is_served.then(|| {
+            MasterScript::new(
+                &self.source,
+                self.saltenv.as_deref(),
+                self.template,
+                context.unwrap_or(&Mapping::new()),
+            )
+        }))
     }
 
     fn asked(self, words: Vec<String>) -> Asked {
@@ -185,6 +227,23 @@ impl Script {
     }
 }
 
+/// Gets the script of the master that a call of `cmd.script` runs: its process cannot.
+///
+/// # Errors
+/// When the job is ended or the minion stops meanwhile.
+pub(in crate::functions) fn prepare(
+    job: &JobContext<'_>,
+    mut arguments: BoundArguments,
+    prepared: &mut Prepared,
+) -> Result<(), Failure> {
+    // Arguments that do not fit are refused by the function.
+    let script = Script::take(&mut arguments).ok();
+    match script.and_then(|script| script.of_master().ok().flatten()) {
+        Some(script) => prepared.add(job, script),
+        None => Ok(()),
+    }
+}
+
 fn code_of(
     lang: &str,
     code: &str,
@@ -208,17 +267,20 @@ fn code_of(
         group: None,
         shell: String::new(),
         env: None,
+        template: None,
         umask: None,
         output_loglevel: String::new(),
         hide_output: false,
         timeout: None,
         reset_system_locale: true,
+        saltenv: None,
         clean_env: false,
         rstrip: true,
         ignore_retcode: false,
         success_retcodes: None,
         success_stdout: None,
         success_stderr: None,
+        context: None,
     };
     Ok((script.asked(words), copy))
 }
@@ -228,15 +290,10 @@ fn contents_of(source: &str) -> Result<Vec<u8>, Failure> {
     if source.starts_with("#!") {
         return Ok(source.as_bytes().to_vec());
     }
-    if source.starts_with(FILE_SERVER) {
-        return Err(Failure::Execution(format!(
-            "{source}: this minion gets no files from its master; give the absolute path of a script on the machine, or the script itself"
-        )));
-    }
     let path = Path::new(source);
     if !path.is_absolute() {
         return Err(Failure::Invocation(format!(
-            "source: {:?} is neither an absolute path nor a script that begins with \"#!\"",
+            "source: {:?} is neither a file of the master (salt://), nor an absolute path, nor a script that begins with \"#!\"",
             shortened(source)
         )));
     }

@@ -10,7 +10,7 @@ use saline_messages::{FileKind, FilePlace};
 use super::super::file::deliver;
 use super::target::{Destination, open, shown};
 use crate::JobContext;
-use crate::master_files::{FileCache, SaltUrl, fetch, list, look};
+use crate::master_files::{FileCache, SaltUrl, fetch, list, look, read};
 
 /// Puts a file of the master at a path of the minion, in one step: whoever opens the path sees the old file or the new. It
 /// comes through the minion's cache, and travels only when it is not there; what has arrived stays when the minion, the
@@ -187,19 +187,7 @@ pub(super) fn get_file_str(
 }
 
 fn text(job: &JobContext<'_>, place: &FilePlace) -> Result<String, Failure> {
-    let (most, seen) = (job.host.max_payload(), look(job, place)?);
-    if usize::try_from(seen.size).map_or(true, |size| size > most) {
-        return Err(Failure::Execution(format!(
-            "the file has {} bytes, and a return at most {most}",
-            seen.size
-        )));
-    }
-    let cache = FileCache::open(&job.host.cache_dir)?;
-    let (cached, _) = fetch(job, &cache, place)?;
-    let mut bytes = Vec::new();
-    let read = open(&cached)?.take(most as u64).read_to_end(&mut bytes);
-    read.map_err(|why| Failure::Execution(format!("cannot read {}: {why}", cached.display())))?;
-    String::from_utf8(bytes)
+    String::from_utf8(read(job, place, job.host.max_payload())?)
         .map_err(|_| Failure::Execution("the file is no text in UTF-8".to_owned()))
 }
 

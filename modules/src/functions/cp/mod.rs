@@ -6,13 +6,17 @@
 //! | `cached` | the functions that bring files into the minion's cache, or look at it |
 //! | `listed` | the functions that tell what the master has |
 //! | `pushed` | the functions that hand files in at the master |
+//! | `template` | the function that renders a template of the master |
+//! | `received` | the function that fetches what `saline-cp` handed to the master |
 //! | `target` | where a file of the master goes on the minion |
 
 mod cached;
 mod get;
 mod listed;
 mod pushed;
+mod received;
 mod target;
+mod template;
 
 use crate::Functions;
 
@@ -24,6 +28,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &get::GET_DIR,
     &get::GET_FILE,
     &get::GET_FILE_STR,
+    &template::GET_TEMPLATE,
     &get::GET_URL,
     &listed::ENVS,
     &listed::HASH_FILE,
@@ -34,5 +39,6 @@ pub(super) const FUNCTIONS: Functions = &[
     &cached::LIST_MINION,
     &pushed::PUSH,
     &pushed::PUSH_DIR,
+    &received::RECV,
     &listed::STAT_FILE,
 ];

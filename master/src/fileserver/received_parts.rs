@@ -1,0 +1,111 @@
+//! Writes files that come in parts: those that minions hand in, and those of uploads.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use saline_jailed_files::{InnerPath, NewFile, Root, StoreError};
+use saline_messages::{FileRefusal, Part};
+
+use super::hashes::hash;
+
+/// The name under which a file is written until it is complete begins with this.
+pub(super) const TEMPORARY: &str = ".saline-push-";
+
+/// Takes a part of a file below `folder`, and returns how many bytes of the file are there. The folder is made if it is not
+/// there. Before a new file is begun, `make_room` is asked whether there is room for it; its second argument is the path that the
+/// file has until it is complete. With `sync` a complete file is on the disk.
+///
+/// # Errors
+/// When the path is malformed, there is no room, or the disk fails.
+pub(super) fn take_part(
+    folder: &Path,
+    path: &InnerPath,
+    part: &Part,
+    sync: bool,
+    make_room: impl FnOnce(&Root, &InnerPath) -> Result<(), FileRefusal>,
+) -> Result<u64, FileRefusal> {
+    saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
+    let root = Root::open(folder).map_err(|error| failed(folder, &error))?;
+    let temporary = format!("{TEMPORARY}{:?}", part.transfer);
+    let own = beside(path, &temporary).ok_or(FileRefusal::BadPath)?;
+    if part.offset == 0 || root.open_file(&own).is_err() {
+        if is_there(&root, path, part) {
+            return Ok(part.total);
+        }
+        if part.offset != 0 {
+            // Nothing is made before there is room for it: the file begins anew.
+            return Ok(0);
+        }
+        make_room(&root, &own)?;
+    }
+    let mut new = match root.store(path, &temporary) {
+        Ok(new) => new,
+        Err(StoreError::NoName | StoreError::NoFolder(_)) => return Err(FileRefusal::BadPath),
+        Err(error) => return Err(failed(folder, &error)),
+    };
+    match write(&mut new, part) {
+        Ok(received) if received < part.total => Ok(received),
+        Ok(_) => complete(&root, path, new, part, (&temporary, sync))
+            .map_err(|error| failed(folder, &error)),
+        Err(error) => {
+            // A disk that is full gets its room back.
+            let _ = new.discard();
+            Err(failed(folder, &error))
+        }
+    }
+}
+
+/// Returns the path of a file with this name in the same folder.
+fn beside(path: &InnerPath, name: &str) -> Option<InnerPath> {
+    let (folder, _) = path.split_name()?;
+    folder.join(&InnerPath::parse(name).ok()?).ok()
+}
+
+/// Whether the file was completed by an earlier request whose answer got lost.
+fn is_there(root: &Root, path: &InnerPath, part: &Part) -> bool {
+    let stored = root
+        .open_file(path)
+        .ok()
+        .filter(|file| file.version().size == part.total);
+    stored.and_then(|file| hash(&file).ok().flatten()) == Some(part.transfer)
+}
+
+/// Writes a part where it belongs, and returns how many bytes are there. One that does not follow them changes nothing.
+fn write(new: &mut NewFile, part: &Part) -> std::io::Result<u64> {
+    let file = new.file();
+    let length = file.metadata()?.len();
+    if length > part.total {
+        file.set_len(0)?;
+        return Ok(0);
+    }
+    if length != part.offset {
+        return Ok(length);
+    }
+    file.seek(SeekFrom::End(0))?;
+    file.write_all(&part.bytes)?;
+    Ok(length + part.bytes.len() as u64)
+}
+
+/// Gives a file that has all its bytes its name, if they are those that were announced. Otherwise it begins anew.
+fn complete(
+    root: &Root,
+    path: &InnerPath,
+    new: NewFile,
+    part: &Part,
+    (temporary, sync): (&str, bool),
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let (folder, _) = path.split_name().ok_or("the path has no name")?;
+    let written = folder.join(&InnerPath::parse(temporary)?)?;
+    if hash(&root.open_file(&written)?)? != Some(part.transfer) {
+        new.discard()?;
+        return Ok(0);
+    }
+    new.complete(0o600, sync)?;
+    Ok(part.total)
+}
+
+/// Notes in the log why nothing is written below a folder.
+pub(super) fn failed(folder: &Path, error: &dyn std::fmt::Display) -> FileRefusal {
+    tracing::warn!("a file is not taken into {}: {error}", folder.display());
+    FileRefusal::Failed
+}

@@ -1,0 +1,67 @@
+//! Templates whose output is a text, and no YAML.
+
+use saline_data::{Value, yaml};
+
+use super::render_tree;
+use crate::{Document, RenderError};
+
+fn text(variables: &str, files: &[(&str, &str)]) -> Result<String, RenderError> {
+    let variables = yaml::parse(variables).unwrap();
+    render_tree(files, Document::Text, variables).map(|value| match value {
+        Value::Text(text) => text,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn of(variables: &str, template: &str) -> String {
+    text(variables, &[("a.conf", template)]).unwrap()
+}
+
+#[test]
+fn data_stands_in_a_text_as_it_is() {
+    let said = r#"{a: "x: [1] {{ b }}\n", n: 7, truth: true, nothing: null, empty: ""}"#;
+    assert_eq!(of(said, "v={{ a }};\n"), "v=x: [1] {{ b }}\n;\n");
+    assert_eq!(
+        of(said, "{{ n }} {{ truth }} {{ nothing }} [{{ empty }}]"),
+        "7 True None []"
+    );
+    assert_eq!(of(said, r#"{{ a|tojson }}"#), r#""x: [1] {{ b }}\n""#);
+    assert_eq!(
+        of(
+            said,
+            "{% set x %}<{{ a }}>{% endset %}{{ x }}{{ x|length }}"
+        ),
+        "<x: [1] {{ b }}\n>17"
+    );
+    assert_eq!(of("{}", "no template: {a\n"), "no template: {a\n");
+    assert_eq!(of("{}", ""), "");
+}
+
+#[test]
+fn the_newline_at_the_end_and_the_first_line_of_a_script_stay() {
+    let script = "#!/bin/sh\necho {{ n }}\n";
+    assert_eq!(of("{n: 1}", script), "#!/bin/sh\necho 1\n");
+    assert_eq!(of("{n: 1}", "{{ n }}"), "1");
+    assert_eq!(of("{n: 1}", "{{ n }}\n\n"), "1\n\n");
+    let included = [
+        ("a", "{% include 'b' %}\n"),
+        ("b", "#!/usr/bin/env x\n{{ n }}"),
+    ];
+    assert_eq!(text("{n: 1}", &included).unwrap(), "#!/usr/bin/env x\n1\n");
+}
+
+#[test]
+fn an_error_in_a_text_has_its_place_and_its_size_is_bounded() {
+    let error = text("{}", &[("a.conf", "\n\n{{ b.c }}")]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/srv/pillar/a.conf:3:4: `b` is undefined"
+    );
+    let repeated = "{% set x %}{{ a }}{% endset %}{% for i in range(100) %}{{ x }}{% endfor %}";
+    let variables = format!("{{a: \"{}\"}}", "y ".repeat(500_000));
+    let error = text(&variables, &[("a.conf", repeated)]).unwrap_err();
+    assert!(
+        error.message.contains("more than 16777216 bytes"),
+        "{error}"
+    );
+}
