@@ -476,7 +476,7 @@ fn a_script_runs_from_a_copy_that_is_removed() {
     assert_eq!(code, Outcome::from("x y"));
     for (source, why) in [
         ("salt://x.sh", "come through the running minion"),
-        ("x.sh", "is neither an absolute path"),
+        ("x.sh", "nor an absolute path"),
         ("/no/such/script", "cannot read /no/such/script"),
         ("/dev/zero", "is not a regular file"),
         ("#!\necho", "names no interpreter"),

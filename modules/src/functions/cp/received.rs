@@ -80,6 +80,7 @@ fn below(text: &str) -> Option<InnerPath> {
 ///
 /// CLI Example:
 ///
+///     saline '*' cp.recv '{app.conf: "0644"}' /etc/app.conf --secret upload=@/root/upload-id
 ///     saline-cp '*' app.conf /etc/app.conf
 #[function(changes, in_minion)]
 pub(super) fn recv(
