@@ -240,3 +240,79 @@ fn a_wrong_master_finger_is_refused(transport: &'static str) {
     assert!(line.contains("master_finger"), "{line}");
     fleet.saline(&["*", "test.ping"]).expect(2);
 }
+
+/// Returns the fingerprint of a minion's key, as the machine itself tells it.
+fn finger_on_its_machine(fleet: &Fleet, id: &str) -> String {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_saline-call"));
+    command.arg("-c").arg(fleet.minion_config(id));
+    command.args(["--local", "key.finger", "--out", "newline_values_only"]);
+    let said = saline_testing::CommandOutput::from(command.output().unwrap()).expect(0);
+    said.stdout.trim().to_owned()
+}
+
+#[test]
+fn a_list_accepts_the_keys_that_it_names_and_no_others() {
+    let mut fleet = Fleet::new("tcp", "");
+    fleet.start_master();
+    for id in ["web1", "web2", "other"] {
+        fleet.start_minion(id);
+        let log = &fleet.master().log;
+        log.wait_for(&format!("the key of minion {id} "), 1);
+    }
+    let (web1, web2) = (
+        finger_on_its_machine(&fleet, "web1"),
+        finger_on_its_machine(&fleet, "web2"),
+    );
+    let list = fleet.path("fleet.txt");
+    let accept = |fleet: &Fleet, text: &str, more: &[&str]| {
+        std::fs::write(&list, text).unwrap();
+        let arguments = [&["-y", "--accept-list", list.to_str().unwrap()], more].concat();
+        key(fleet, &arguments)
+    };
+    let listed = |fleet: &Fleet, state: &str| {
+        let listed = key(fleet, &["-L", "--out", "json"]).expect(0).stdout;
+        let mut json: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        json[state].take()
+    };
+    let malformed = accept(&fleet, &format!("web1 {web1}\nweb2 aa:bb\n"), &[]).expect(1);
+    assert!(
+        malformed
+            .stderr
+            .contains("line 2: not an id and a fingerprint")
+            && malformed
+                .stderr
+                .contains("the list is malformed: nothing was changed"),
+        "{malformed:?}"
+    );
+    // The key of another machine, and one that has not come.
+    let text = format!("# the web servers\nweb1 {web1}\nweb2 {web1}\nweb3 {web2}\n");
+    let shown = accept(&fleet, &text, &["--dry-run"]).expect(1);
+    assert!(
+        shown.stdout.contains("web1") && !shown.stdout.contains("web2"),
+        "{shown:?}"
+    );
+    assert_eq!(listed(&fleet, "minions"), serde_json::json!([]));
+    let said = accept(&fleet, &text, &[]).expect(1);
+    let other = format!("line 3: web2: its unaccepted key has another fingerprint, {web2}");
+    assert!(
+        said.stderr.contains(&other)
+            && said
+                .stderr
+                .contains("line 4: web3: no key has come under this id"),
+        "{said:?}"
+    );
+    assert_eq!(listed(&fleet, "minions"), serde_json::json!(["web1"]));
+    assert_eq!(
+        listed(&fleet, "minions_pre"),
+        serde_json::json!(["other", "web2"])
+    );
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    // What saline-key prints of all keys is a list too: here with the right fingerprints.
+    let printed = key(&fleet, &["-f", "web*"]).expect(0).stdout;
+    accept(&fleet, &printed, &[]).expect(0);
+    fleet.minions["web2"].log.wait_for("subscribed", 1);
+    let again = accept(&fleet, &printed, &[]).expect(0);
+    assert_eq!(again.stdout, "All keys on the list are accepted already.\n");
+    assert_eq!(listed(&fleet, "minions_pre"), serde_json::json!(["other"]));
+    fleet.saline(&["web*", "test.ping"]).expect(0);
+}
