@@ -135,14 +135,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
                     vec![damaged]
                 }
             };
-            Ok(KeyReply {
-                keys,
-                master: [9; 32],
-                next_master: None,
-                duplicates: Vec::new(),
-                missing: Vec::new(),
-                warnings: Vec::new(),
-            })
+            Ok(reply(keys))
         };
         carried_out(line, &[], &act).await
     };
@@ -202,14 +195,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
                     .collect()
             }
         };
-        Ok(KeyReply {
-            keys,
-            master: [9; 32],
-            next_master: None,
-            duplicates: Vec::new(),
-            missing: Vec::new(),
-            warnings: Vec::new(),
-        })
+        Ok(reply(keys))
     };
     let told = carried_out("saline-key -A -y", &[], &act).await;
     assert_eq!(told.matches(" accepted.\n").count(), PORTION);

@@ -75,14 +75,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
                 })
                 .collect(),
         };
-        Ok(KeyReply {
-            keys,
-            master: [9; 32],
-            next_master: None,
-            duplicates: Vec::new(),
-            missing: Vec::new(),
-            warnings: Vec::new(),
-        })
+        Ok(reply(keys))
     };
     let shown = carried_out(line, answers, &act).await;
     let asked = asked.into_inner();
@@ -91,6 +84,18 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
 
 async fn shown(line: &str, answers: &[&str]) -> String {
     typed(line, answers, "").await.0
+}
+
+/// The reply of a master with these keys, about which there is nothing to tell.
+fn reply(keys: Vec<KeyEntry>) -> KeyReply {
+    KeyReply {
+        keys,
+        master: [9; 32],
+        next_master: None,
+        duplicates: Vec::new(),
+        missing: Vec::new(),
+        warnings: Vec::new(),
+    }
 }
 
 /// A key of an id, whose bytes are all this number.
@@ -116,12 +121,8 @@ async fn acted(line: &str, keys: &[KeyEntry], missing: &[&str]) -> (String, Vec<
         };
         let missing = missing.iter().map(|id| MinionId::parse(id).unwrap());
         Ok(KeyReply {
-            keys,
-            master: [9; 32],
-            next_master: None,
-            duplicates: Vec::new(),
             missing: missing.collect(),
-            warnings: Vec::new(),
+            ..reply(keys)
         })
     };
     let shown = carried_out(line, &[], &act).await;
