@@ -46,6 +46,53 @@ fn disk_tells_what_df_tells() {
 }
 
 #[test]
+fn the_time_is_that_of_the_clock_and_of_another_zone() {
+    let bench = Bench::new();
+    let job = bench.job("20261121100000000000");
+    // The second, and perhaps the hour, may be over in between.
+    let same = |fun: &str, named: &[(&str, Value)], date: &str| {
+        let tries = (0..10).map(|_| {
+            let before = bench.call_for(&job, "cmd.run", &[date.into()], &[]);
+            let told = bench.call(fun, &[], named);
+            text(&before) == text(&told)
+        });
+        assert!(tries.into_iter().any(|is_same| is_same), "{fun}");
+    };
+    same("system.get_system_time", &[], "date '+%I:%M:%S %p'");
+    same("system.get_system_date", &[], "date '+%a %m/%d/%Y'");
+    let east = [("utc_offset", Value::from("+0530"))];
+    let date = "TZ=IST-5:30 date '+%Y-%m-%d %H:%M:%S'";
+    same("system.get_system_date_time", &east, date);
+    let wrong = bench.call("system.get_system_time", &[], &[("utc_offset", "5".into())]);
+    assert_ne!(wrong.retcode, 0);
+    assert_eq!(
+        bench.texts("system.get_computer_name", &[]),
+        bench.texts("network.get_hostname", &[])
+    );
+}
+
+#[test]
+fn the_files_of_a_package_are_those_that_dpkg_has() {
+    if !std::path::Path::new("/usr/bin/dpkg-query").exists() {
+        println!("skipped: there is no dpkg on this machine");
+        return;
+    }
+    let bench = Bench::new();
+    let told = bench
+        .texts("pkg.file_list", &["dpkg", "no-such-package"])
+        .value;
+    let Value::List(files) = entry(&told, &["files"]) else {
+        panic!("{told:?}")
+    };
+    assert!(files.contains(&"/usr/bin/dpkg-query".into()), "{told:?}");
+    assert!(!files.contains(&"/.".into()));
+    assert_eq!(
+        entry(&told, &["errors"]),
+        &Value::texts(["package no-such-package is not installed"])
+    );
+}
+
+#[test]
 fn status_tells_what_the_kernel_tells() {
     let bench = Bench::new();
     let all = bench.texts("status.all_status", &[]).value;

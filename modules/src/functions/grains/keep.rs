@@ -88,9 +88,8 @@ pub(super) fn append(
     #[default(":")] delimiter: String,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
-    let path = path(job, &key, &delimiter)?;
-    edit(job, test, |kept| {
-        let mut list = match now(job, kept, &path) {
+    edit_list(job, &key, &delimiter, test, |old| {
+        let mut list = match old {
             Some(Value::List(list)) => list,
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Text(text)) if text.is_empty() => Vec::new(),
@@ -98,19 +97,15 @@ pub(super) fn append(
             Some(_) => return Err(not_a_list(&key)),
         };
         let before = list.len();
-        let new = match val {
-            Value::List(values) => values,
-            one => vec![one],
-        };
-        for value in new {
+        for value in values_of(val) {
             if !list.contains(&value) {
                 list.push(value);
             }
         }
-        if list.len() == before {
-            return Ok(format!("{key} has this value already").into());
-        }
-        put(job, kept, &path, Some(Value::List(list)))
+        Ok(match list.len() == before {
+            true => Err(format!("{key} has this value already")),
+            false => Ok(list),
+        })
     })
 }
 
@@ -136,22 +131,19 @@ pub(super) fn remove(
     #[default(":")] delimiter: String,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
-    let path = path(job, &key, &delimiter)?;
-    edit(job, test, |kept| {
-        let mut list = match now(job, kept, &path) {
+    edit_list(job, &key, &delimiter, test, |old| {
+        let mut list = match old {
             Some(Value::List(list)) => list,
-            None => return Ok(format!("there is no grain {key}").into()),
+            None => return Ok(Err(format!("there is no grain {key}"))),
             Some(_) => return Err(not_a_list(&key)),
         };
         let before = list.len();
-        list.retain(|value| match &val {
-            Value::List(values) => !values.contains(value),
-            one => one != value,
-        });
-        if list.len() == before {
-            return Ok(format!("{key} has no such value").into());
-        }
-        put(job, kept, &path, Some(Value::List(list)))
+        let gone = values_of(val);
+        list.retain(|value| !gone.contains(value));
+        Ok(match list.len() == before {
+            true => Err(format!("{key} has no such value")),
+            false => Ok(list),
+        })
     })
 }
 
@@ -301,6 +293,29 @@ fn edit(
     match test {
         true => change(&mut grains.kept()?),
         false => grains.edit(change),
+    }
+}
+
+/// Has `change` make the list of a grain out of its value, or say why nothing has to change.
+fn edit_list(
+    job: &JobContext<'_>,
+    key: &str,
+    delimiter: &str,
+    test: bool,
+    change: impl FnOnce(Option<Value>) -> Result<Result<Vec<Value>, String>, Failure>,
+) -> Result<Value, Failure> {
+    let path = path(job, key, delimiter)?;
+    edit(job, test, |kept| match change(now(job, kept, &path))? {
+        Ok(list) => put(job, kept, &path, Some(Value::List(list))),
+        Err(why) => Ok(why.into()),
+    })
+}
+
+/// Returns the values of a list; of another value that one.
+fn values_of(value: Value) -> Vec<Value> {
+    match value {
+        Value::List(values) => values,
+        one => vec![one],
     }
 }
 

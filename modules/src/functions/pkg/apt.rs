@@ -237,6 +237,21 @@ impl Apt<'_> {
         Ok(String::new())
     }
 
+    /// Returns the files and the folders of a package; none if it is not installed.
+    pub(super) fn files(&self, name: &PackageName) -> Result<Option<Vec<String>>, Failure> {
+        let words = ["dpkg-query", "--listfiles", "--", name.as_str()];
+        let done = self.run(&words, Some(TIME_TO_READ), false)?;
+        if done.retcode != 0 {
+            return Ok(None);
+        }
+        let printed = text(done.stdout)?;
+        // A line about a diversion names a file too, but is none of the package.
+        let files = printed
+            .lines()
+            .filter(|line| line.starts_with('/') && *line != "/.");
+        Ok(Some(files.map(str::to_owned).collect()))
+    }
+
     fn apt_get(&self, words: &[String], timeout: Option<Duration>) -> Result<Done, Failure> {
         let lock = format!("DPkg::Lock::Timeout={LOCK_TIMEOUT}");
         // A name that no package has is an error, and no pattern.

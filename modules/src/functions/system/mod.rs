@@ -1,4 +1,7 @@
-//! `system`: starts the machine anew, and shuts it down.
+//! `system`: starts the machine anew, and shuts it down; its time, and how it is called.
+
+mod clock;
+mod computer;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +15,11 @@ use crate::command::Command;
 use crate::{Functions, JobContext, Outcome, planned_end};
 
 pub(super) const FUNCTIONS: Functions = &[
+    &computer::GET_COMPUTER_DESC,
+    &computer::GET_COMPUTER_NAME,
+    &clock::GET_SYSTEM_DATE,
+    &clock::GET_SYSTEM_DATE_TIME,
+    &clock::GET_SYSTEM_TIME,
     &HALT,
     &POWEROFF,
     &REBOOT,
