@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use saline_data::{Packed, Value};
 
-use crate::schedule::SkipReason;
+use crate::skip_reason::SkipReason;
 use crate::time_of_day::{DayRange, Moment, When, time_of_day};
 use crate::timing::{ClockTiming, LONGEST, SHORTEST, Timing};
 

@@ -1,6 +1,6 @@
 //! The file that remembers over a restart when jobs ran.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use saline_data::{Value, json};
 
-use crate::schedule::Remembered;
+use crate::exceptions::Exceptions;
+use crate::runs::Remembered;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
@@ -134,6 +135,7 @@ fn from_bytes(bytes: &[u8]) -> Option<BTreeMap<String, Remembered>> {
 
 fn to_value(remembered: &Remembered) -> Value {
     let time = |at: &Timestamp| Value::from(at.to_string());
+    let times = |times: &BTreeSet<Timestamp>| Value::List(times.iter().map(time).collect());
     let served = remembered.served.iter();
     let served = served.map(|(first, last)| Value::List(vec![time(first), time(last)]));
     Value::map([
@@ -144,6 +146,8 @@ fn to_value(remembered: &Remembered) -> Value {
         ),
         ("cursor", time(&remembered.cursor)),
         ("served", Value::List(served.collect())),
+        ("skipped", times(&remembered.exceptions.skipped)),
+        ("added", times(&remembered.exceptions.added)),
     ])
 }
 
@@ -159,6 +163,10 @@ fn from_value(value: &Value) -> Option<Remembered> {
         },
         _ => None,
     });
+    let times = |name: &str| match value.get(name)? {
+        Value::List(times) => times.iter().map(time).collect::<Option<BTreeSet<_>>>(),
+        _ => None,
+    };
     let last_run = match value.get("last_run")? {
         Value::Null => None,
         text => Some(time(text)?),
@@ -168,5 +176,9 @@ fn from_value(value: &Value) -> Option<Remembered> {
         last_run,
         cursor: time(value.get("cursor")?)?,
         served: served.collect::<Option<_>>()?,
+        exceptions: Exceptions {
+            skipped: times("skipped")?,
+            added: times("added")?,
+        },
     })
 }

@@ -6,152 +6,17 @@
 //! passed at once, since the daemon or its machine was stopped, the job runs once for all of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 
 use crate::entry::Entry;
-use crate::past::{NextDue, Past};
+use crate::exceptions::Exceptions;
+use crate::job::{Delays, Fired, Job, Next};
+use crate::runs::{Due, Missed, Polled, Remembered, Skip, Status, Time};
+use crate::skip_reason::SkipReason;
 use crate::timing::Timing;
-
-/// The two clocks at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Time {
-    /// The wall clock, which may be set.
-    pub wall: Timestamp,
-    /// The monotonic clock, from any beginning.
-    pub elapsed: Duration,
-}
-
-/// What becomes of the due times that passed while the daemon was down: `schedule_missed`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Missed {
-    /// They are skipped, and the log says so.
-    #[default]
-    Skip,
-    /// The job runs once for all of them.
-    RunOnce,
-}
-
-/// What is remembered of a job over a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
-    /// The times at which the job was due, in words: with other times nothing was missed.
-    pub timing: String,
-    /// When the job ran last.
-    pub last_run: Option<Timestamp>,
-    /// The time up to which its due times are over.
-    pub cursor: Timestamp,
-    /// Ranges of due times that were served.
-    pub served: Vec<(Timestamp, Timestamp)>,
-}
-
-/// A run that is due.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Due {
-    /// The name of the job.
-    pub name: String,
-    /// The job.
-    pub entry: Arc<Entry>,
-    /// The time at which it was due.
-    pub due: Timestamp,
-    /// By how much the run is later than that, and than the delay of its splay.
-    pub late: Duration,
-    /// Whether further due times passed meanwhile, which have no run of their own.
-    pub stands_for_more: bool,
-}
-
-/// A run that was due and does not take place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skip {
-    /// The name of the job.
-    pub name: String,
-    /// The time at which it was due.
-    pub due: Timestamp,
-    /// The reason.
-    pub reason: SkipReason,
-}
-
-/// Why a run does not take place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SkipReason {
-    /// As many runs of the job are under way as may be.
-    MaxRunning,
-    /// The daemon was down when it was due.
-    Missed,
-    /// It is before the job's `after`.
-    After,
-    /// It is behind the job's `until`.
-    Until,
-    /// It is outside of the job's `range`.
-    Range,
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MaxRunning => "as many runs of it are under way as `maxrunning` allows",
-            Self::Missed => {
-                "it was due while the daemon was down (schedule_missed: run_once runs such jobs)"
-            }
-            Self::After => "it is not yet `after`",
-            Self::Until => "`until` is over",
-            Self::Range => "it is outside of `range`",
-        })
-    }
-}
-
-/// What happened at one time.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Polled {
-    /// The runs that are to begin.
-    pub due: Vec<Due>,
-    /// The runs that do not take place.
-    pub skipped: Vec<Skip>,
-    /// Jobs of which served due times were forgotten, since the clock went back by more than a day.
-    pub forgot: Vec<String>,
-}
-
-/// Where a job is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Status {
-    /// The job.
-    pub entry: Arc<Entry>,
-    /// Whether it runs by the clock.
-    pub enabled: bool,
-    /// When the next run begins, by the wall clock; none when there is none.
-    pub next: Option<Timestamp>,
-    /// When the job ran last.
-    pub last_run: Option<Timestamp>,
-    /// How many runs are under way.
-    pub running: usize,
-    /// The last run that did not take place.
-    pub skipped: Option<(Timestamp, SkipReason)>,
-}
-
-/// A run that the machine waits for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Next {
-    /// Of an interval: when it is due on the monotonic clock, and the delay.
-    Elapsed(Duration, Duration),
-    /// Of the wall clock: when it is due, and the delay.
-    Wall(NextDue, Duration),
-}
-
-#[derive(Debug)]
-struct Job {
-    entry: Arc<Entry>,
-    enabled: bool,
-    past: Past,
-    last_run: Option<Timestamp>,
-    /// None when nothing comes any more.
-    next: Option<Next>,
-    running: usize,
-    skipped: Option<(Timestamp, SkipReason)>,
-}
 
 /// The jobs of a daemon, and when each is due.
 #[derive(Debug)]
@@ -162,42 +27,6 @@ pub struct Schedule {
     leftover: BTreeMap<String, usize>,
     enabled: bool,
     delays: Delays,
-}
-
-/// Chooses the delays of splays (SplitMix64). They are no secret.
-#[derive(Debug)]
-struct Delays(u64);
-
-impl Delays {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn of(&mut self, entry: &Entry) -> Duration {
-        let Some((shortest, longest)) = entry.splay else {
-            return Duration::ZERO;
-        };
-        let room = u64::try_from((longest - shortest).as_millis()).unwrap_or(u64::MAX);
-        shortest + Duration::from_millis(self.next() % room.saturating_add(1))
-    }
-}
-
-/// Returns a span of time as jiff has it.
-fn signed(duration: Duration) -> SignedDuration {
-    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
-}
-
-fn later(at: Timestamp, by: Duration) -> Timestamp {
-    at.checked_add(signed(by)).unwrap_or(Timestamp::MAX)
-}
-
-/// Returns how long after `from` the time `to` is; zero if it is before.
-fn since(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
 impl Schedule {
@@ -239,6 +68,7 @@ impl Schedule {
             job.last_run = remembered.last_run;
             job.past.cursor = remembered.cursor;
             job.past.served = remembered.served;
+            job.exceptions = remembered.exceptions;
             job.past.take_time(now.wall);
         }
         match &job.entry.timing {
@@ -260,6 +90,10 @@ impl Schedule {
                 }
                 job.aim(&self.zone, &mut self.delays);
             }
+        }
+        if missed == Missed::Skip {
+            let added = job.exceptions.take_added(now.wall);
+            skip = skip.or(added.map(|(due, _)| due));
         }
         let skip = skip.filter(|_| job.enabled && self.enabled);
         job.skipped = skip.map(|due| (due, SkipReason::Missed));
@@ -320,6 +154,7 @@ impl Schedule {
         if job.enabled != enabled {
             job.enabled = enabled;
             job.past.cursor = job.past.cursor.max(now.wall);
+            job.exceptions.take_added(now.wall);
             job.begin(&self.zone, &mut self.delays, now);
         }
         true
@@ -333,6 +168,7 @@ impl Schedule {
         self.enabled = enabled;
         for job in self.jobs.values_mut() {
             job.past.cursor = job.past.cursor.max(now.wall);
+            job.exceptions.take_added(now.wall);
             job.begin(&self.zone, &mut self.delays, now);
         }
     }
@@ -360,36 +196,45 @@ impl Schedule {
                 }
                 job.aim(&self.zone, &mut self.delays);
             }
-            let Some(fired) = job.fire(&self.zone, &mut self.delays, now) else {
-                continue;
-            };
-            let hindered = match job.running >= job.entry.maxrunning {
-                true => Some(SkipReason::MaxRunning),
-                false => job.entry.hinders(now.wall, &self.zone),
-            };
-            match hindered {
-                Some(reason) => {
-                    job.skipped = Some((fired.due, reason));
-                    polled.skipped.push(Skip {
-                        name: name.clone(),
-                        due: fired.due,
-                        reason,
-                    });
-                }
-                None => {
-                    job.running += 1;
-                    job.last_run = Some(now.wall);
-                    polled.due.push(Due {
-                        name: name.clone(),
-                        entry: Arc::clone(&job.entry),
-                        due: fired.due,
-                        late: fired.late,
-                        stands_for_more: fired.stands_for_more,
-                    });
+            let fired = job.fire(&self.zone, &mut self.delays, now);
+            let added = job.added(now);
+            for (fired, asked) in fired.into_iter().chain(added) {
+                let hindered = match job.running >= job.entry.maxrunning {
+                    _ if asked.is_some() => asked,
+                    true => Some(SkipReason::MaxRunning),
+                    false => job.entry.hinders(now.wall, &self.zone),
+                };
+                let Fired {
+                    due,
+                    late,
+                    stands_for_more,
+                } = fired;
+                let name = name.clone();
+                match hindered {
+                    Some(reason) => {
+                        job.skipped = Some((due, reason));
+                        polled.skipped.push(Skip { name, due, reason });
+                    }
+                    None => {
+                        job.running += 1;
+                        job.last_run = Some(now.wall);
+                        polled.due.push(Due {
+                            name,
+                            entry: Arc::clone(&job.entry),
+                            due,
+                            late,
+                            stands_for_more,
+                        });
+                    }
                 }
             }
         }
         polled
+    }
+
+    /// Returns the exceptions of a job, which the caller may change; none if there is no such job.
+    pub(crate) fn exceptions(&mut self, name: &str) -> Option<&mut Exceptions> {
+        Some(&mut self.jobs.get_mut(name)?.exceptions)
     }
 
     /// Returns a run of a job now, whatever is due; none if there is no such job. Its times stay as they are.
@@ -404,6 +249,14 @@ impl Schedule {
             late: Duration::ZERO,
             stands_for_more: false,
         })
+    }
+
+    /// Notes that a run of a job is under way which the daemon began before it was started again.
+    pub fn take_over(&mut self, name: &str) {
+        match self.jobs.get_mut(name) {
+            Some(job) => job.running += 1,
+            None => *self.leftover.entry(name.to_owned()).or_default() += 1,
+        }
     }
 
     /// Notes that a run of a job has ended.
@@ -427,7 +280,7 @@ impl Schedule {
     /// Whether a job goes by the wall clock, which may be set.
     pub fn goes_by_the_clock(&self) -> bool {
         let mut jobs = self.jobs.values().filter(|job| job.enabled && self.enabled);
-        jobs.any(|job| matches!(job.next, Some(Next::Wall(..))))
+        jobs.any(|job| matches!(job.next, Some(Next::Wall(..))) || job.exceptions.next().is_some())
     }
 
     /// Returns the names of the jobs, in alphabetical order.
@@ -467,125 +320,9 @@ impl Schedule {
                 last_run: job.last_run,
                 cursor: job.past.cursor,
                 served: job.past.served.clone(),
+                exceptions: job.exceptions.clone(),
             };
             (name.as_str(), remembered)
-        })
-    }
-}
-
-/// A due time that has come.
-struct Fired {
-    due: Timestamp,
-    late: Duration,
-    stands_for_more: bool,
-}
-
-impl Job {
-    fn new(entry: Arc<Entry>, now: Timestamp) -> Self {
-        Self {
-            enabled: entry.enabled,
-            entry,
-            past: Past::new(now),
-            last_run: None,
-            next: None,
-            running: 0,
-            skipped: None,
-        }
-    }
-
-    /// Returns how long a job with an interval waits at a start, and when it was due before that and does not run.
-    fn wait_at_start(
-        &self,
-        interval: Duration,
-        missed: Missed,
-        now: Timestamp,
-    ) -> (Duration, Option<Timestamp>) {
-        if self.entry.run_on_start {
-            return (Duration::ZERO, None);
-        }
-        let Some(last) = self.last_run.filter(|last| *last <= now) else {
-            return (interval, None);
-        };
-        let passed = since(last, now);
-        if passed < interval {
-            return (interval - passed, None);
-        }
-        match missed {
-            Missed::RunOnce => (Duration::ZERO, None),
-            Missed::Skip => {
-                let over = passed.as_nanos() % interval.as_nanos();
-                let over = Duration::from_nanos(u64::try_from(over).unwrap_or_default());
-                (interval - over, Some(later(last, interval)))
-            }
-        }
-    }
-
-    /// Begins to wait, now.
-    fn begin(&mut self, zone: &TimeZone, delays: &mut Delays, now: Time) {
-        match self.entry.timing {
-            Timing::Every(interval) => {
-                let due = now.elapsed.saturating_add(interval);
-                self.next = Some(Next::Elapsed(due, delays.of(&self.entry)));
-            }
-            Timing::Clock(_) => self.aim(zone, delays),
-        }
-    }
-
-    /// Chooses the next due time of the wall clock.
-    fn aim(&mut self, zone: &TimeZone, delays: &mut Delays) {
-        let Timing::Clock(timing) = &self.entry.timing else {
-            return;
-        };
-        let next = self.past.next(timing, zone, self.entry.not_before(zone));
-        let next = next.filter(|next| !self.entry.is_over(next.due, zone));
-        self.next = next.map(|next| Next::Wall(next, delays.of(&self.entry)));
-    }
-
-    /// Serves the due time that has come at `now`, and chooses the next one.
-    fn fire(&mut self, zone: &TimeZone, delays: &mut Delays, now: Time) -> Option<Fired> {
-        match (self.next?, &self.entry.timing) {
-            (Next::Elapsed(due, delay), Timing::Every(interval)) => {
-                let over = now.elapsed.checked_sub(due.saturating_add(delay))?;
-                let since_due = now.elapsed.saturating_sub(due);
-                let passed = since_due.as_nanos() / interval.as_nanos();
-                let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-                let next = due.saturating_add(interval.saturating_mul(passed.saturating_add(1)));
-                self.next = Some(Next::Elapsed(next, delays.of(&self.entry)));
-                Some(Fired {
-                    due: now.wall.checked_sub(signed(since_due)).unwrap_or(now.wall),
-                    late: over,
-                    stands_for_more: passed > 0 && over >= *interval,
-                })
-            }
-            (Next::Wall(next, delay), Timing::Clock(timing)) => {
-                let fires = later(next.due, delay);
-                if now.wall < fires {
-                    return None;
-                }
-                let stands_for_more = self.past.serve(next, timing, zone, now.wall);
-                self.aim(zone, delays);
-                Some(Fired {
-                    due: next.due,
-                    late: since(fires, now.wall),
-                    stands_for_more,
-                })
-            }
-            // What is waited for is of the entry's timing.
-            _ => None,
-        }
-    }
-
-    fn wait(&self, now: Time) -> Option<Duration> {
-        Some(match self.next? {
-            Next::Elapsed(due, delay) => due.saturating_add(delay).saturating_sub(now.elapsed),
-            Next::Wall(next, delay) => since(now.wall, later(next.due, delay)),
-        })
-    }
-
-    fn fires_at(&self, now: Time) -> Option<Timestamp> {
-        Some(match self.next? {
-            Next::Elapsed(..) => later(now.wall, self.wait(now)?),
-            Next::Wall(next, delay) => later(next.due, delay),
         })
     }
 }

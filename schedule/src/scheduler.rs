@@ -3,8 +3,6 @@
 //! The run of a job is on the disk before it begins, unless its interval is shorter than a minute: after a crash no due
 //! time is served again.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +15,12 @@ use saline_protocol::transport::{Clock, Context, Instant};
 use tokio::sync::Notify;
 
 use crate::entry::{Entry, MAX_ENTRIES};
+use crate::exceptions::Exceptions;
 use crate::run_memory::RunMemory;
+use crate::runs::{Due, Missed, Polled, Status, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
-use crate::schedule::{Due, Missed, Polled, Schedule, Status, Time};
+use crate::schedule::Schedule;
+use crate::scheduler_state::{ChangeError, Files, MAX_ORDERED, State, to_map};
 use crate::timing::Timing;
 
 /// How often the wall clock is looked at: it may be set at any time.
@@ -34,9 +35,6 @@ const SHORT: Duration = Duration::from_secs(60);
 /// A run that is later than this is told.
 const LATE: Duration = Duration::from_secs(2);
 
-/// The most runs that were ordered and wait to begin.
-const MAX_ORDERED: usize = 1_000;
-
 /// The files of a schedule.
 #[derive(Debug, Clone)]
 pub struct SchedulerFiles {
@@ -44,31 +42,6 @@ pub struct SchedulerFiles {
     pub runs: PathBuf,
     /// Keeps what functions change; none for a daemon without such functions.
     pub saved: Option<PathBuf>,
-}
-
-/// Why a schedule was not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// There is no such job.
-    #[error("there is no job {0} in the schedule")]
-    NoSuchJob(String),
-    /// There is one already.
-    #[error("there is a job {0} in the schedule already")]
-    Exists(String),
-    /// The job is in the configuration.
-    #[error(
-        "job {0} is in the configuration files, where it can be changed or removed; schedule.disable_job keeps it from running"
-    )]
-    Configured(String),
-    /// There are too many.
-    #[error("a schedule has at most {MAX_ENTRIES} jobs")]
-    TooMany,
-    /// Too many runs were ordered.
-    #[error("{MAX_ORDERED} runs that were ordered wait to begin")]
-    TooManyOrdered,
-    /// The change cannot be saved; nothing has changed.
-    #[error("the change cannot be saved, so nothing has changed: {0}")]
-    Disk(#[from] io::Error),
 }
 
 /// The schedule of a daemon.
@@ -82,31 +55,6 @@ pub struct Scheduler {
     changed: Notify,
     runs: AtomicU64,
     skips: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Files {
-    memory: RunMemory,
-    saved: Option<SavedFile>,
-    /// What the file of saved jobs has, which changes that are not to be saved leave alone.
-    on_disk: SavedJobs,
-}
-
-#[derive(Debug)]
-struct State {
-    schedule: Schedule,
-    /// The jobs of the configuration.
-    configured: BTreeMap<String, Arc<Entry>>,
-    /// What functions have changed, whether it is in the file or not.
-    saved: SavedJobs,
-    /// Runs that somebody ordered.
-    ordered: Vec<Due>,
-    /// When the runs were noted last.
-    noted: Instant,
-    /// Whether something ran that is not noted.
-    is_unnoted: bool,
-    /// Whether there are jobs of which nothing is noted yet.
-    is_new: bool,
 }
 
 /// Counts as a run that is under way until it is dropped.
@@ -203,6 +151,15 @@ impl Scheduler {
                 () = self.clock.pause(wait) => {}
                 () = self.changed.notified() => {}
             }
+        }
+    }
+
+    /// Counts a run of a job, which the daemon began before it was started again, as under way.
+    pub fn take_over(self: &Arc<Self>, name: &str) -> RunGuard {
+        self.state().schedule.take_over(name);
+        RunGuard {
+            scheduler: Arc::clone(self),
+            name: name.to_owned(),
         }
     }
 
@@ -333,6 +290,65 @@ impl Scheduler {
         let due = due.ok_or_else(|| ChangeError::NoSuchJob(name.to_owned()))?;
         state.ordered.push(due);
         drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Has the run of a job that is due, or begins, in the second `at` not take place. It is noted on the disk.
+    ///
+    /// # Errors
+    /// When there is no such job, the time is over, or there are too many of these.
+    pub fn skip_job(&self, name: &str, at: Timestamp) -> Result<(), ChangeError> {
+        self.check_exceptions(name, &[at])?;
+        self.change_exceptions(name, |exceptions| exceptions.skip(at))
+    }
+
+    /// Has the run of a job that is due, or begins, in the second `at` take place at `instead`. It is noted on the disk.
+    ///
+    /// # Errors
+    /// As [`skip_job`](Self::skip_job).
+    pub fn postpone_job(
+        &self,
+        name: &str,
+        at: Timestamp,
+        instead: Timestamp,
+    ) -> Result<(), ChangeError> {
+        self.check_exceptions(name, &[at, instead])?;
+        self.change_exceptions(name, |exceptions| {
+            exceptions.skip(at) && exceptions.add(instead)
+        })
+    }
+
+    /// Checks that something can be asked of runs of a job at these times.
+    ///
+    /// # Errors
+    /// When there is no such job, or a time is over.
+    pub fn check_exceptions(&self, name: &str, times: &[Timestamp]) -> Result<(), ChangeError> {
+        if !self.state().has(name) {
+            return Err(ChangeError::NoSuchJob(name.to_owned()));
+        }
+        let now = self.time().wall;
+        match times.iter().find(|at| **at <= now) {
+            Some(over) => Err(ChangeError::Over(*over)),
+            None => Ok(()),
+        }
+    }
+
+    fn change_exceptions(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Exceptions) -> bool,
+    ) -> Result<(), ChangeError> {
+        let mut state = self.state();
+        let exceptions = state.schedule.exceptions(name);
+        let exceptions = exceptions.ok_or_else(|| ChangeError::NoSuchJob(name.to_owned()))?;
+        let mut changed = exceptions.clone();
+        if !change(&mut changed) {
+            return Err(ChangeError::TooManyExceptions(name.to_owned()));
+        }
+        *exceptions = changed;
+        drop(state);
+        self.note();
         self.changed.notify_one();
         Ok(())
     }
@@ -517,76 +533,4 @@ impl Scheduler {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Files {
-    /// Has the file, if there is one, hold `saved`.
-    fn save(&mut self, saved: SavedJobs) -> Result<(), ChangeError> {
-        if saved.jobs.len() > MAX_ENTRIES {
-            return Err(ChangeError::TooMany);
-        }
-        if let Some(file) = &self.saved {
-            file.write(&saved)?;
-        }
-        self.on_disk = saved;
-        Ok(())
-    }
-}
-
-impl State {
-    /// Returns every job: a job that a function added goes before one of the configuration.
-    fn wanted(&self) -> BTreeMap<String, Arc<Entry>> {
-        let mut wanted = self.configured.clone();
-        wanted.extend(
-            self.saved
-                .jobs
-                .iter()
-                .map(|(name, entry)| (name.clone(), Arc::clone(entry))),
-        );
-        wanted
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.configured.contains_key(name) || self.saved.jobs.contains_key(name)
-    }
-
-    /// Has the schedule what is wanted.
-    fn refresh(&mut self, now: Time) {
-        self.is_new = true;
-        let wanted = self.wanted();
-        let gone: Vec<String> = self
-            .schedule
-            .names()
-            .filter(|name| !wanted.contains_key(*name))
-            .map(str::to_owned)
-            .collect();
-        for name in gone {
-            self.schedule.remove(&name);
-        }
-        for (name, entry) in wanted {
-            let is_same = self
-                .schedule
-                .status(&name, now)
-                .is_some_and(|status| Arc::ptr_eq(&status.entry, &entry) || status.entry == entry);
-            if !is_same {
-                self.schedule.set(&name, entry, now);
-            }
-        }
-        self.disable_named(now);
-        self.schedule.enable(!self.saved.all_disabled, now);
-    }
-
-    /// Has the jobs not run by the clock that are disabled by name, and the others as they are written.
-    fn disable_named(&mut self, now: Time) {
-        for (name, entry) in self.wanted() {
-            let enabled = entry.enabled && !self.saved.disabled.contains(&name);
-            self.schedule.enable_job(&name, enabled, now);
-        }
-    }
-}
-
-fn to_map(jobs: Vec<(String, Entry)>) -> BTreeMap<String, Arc<Entry>> {
-    jobs.into_iter()
-        .map(|(name, entry)| (name, Arc::new(entry)))
-        .collect()
 }

@@ -38,6 +38,16 @@ impl Moment {
     }
 }
 
+/// Reads a date with a time, as [`strftime`](jiff::fmt::strtime) writes it in `format` if there is one. It is on the clock of
+/// this machine unless it has an offset; none when it is no such time.
+pub fn read_moment(text: &str, format: Option<&str>) -> Option<Timestamp> {
+    let moment = match format {
+        Some(format) => Moment::Local(DateTime::strptime(format, text).ok()?),
+        None => Moment::parse(text)?,
+    };
+    moment.instant(&TimeZone::system())
+}
+
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -74,6 +74,61 @@ fn a_due_time_is_served_once_however_the_clock_is_set_over_it() {
 }
 
 #[test]
+fn a_run_that_is_skipped_does_not_take_place_and_one_that_is_postponed_does_so_later() {
+    for (text, splay) in [
+        ("cron: '0 * * * *'", ""),
+        ("hours: 1, run_on_start: False", ""),
+        ("cron: '0 * * * *'", ", splay: {start: 90, end: 90}"),
+    ] {
+        let from = at("2026-11-25T09:00:00Z");
+        let mut schedule = started("UTC", &format!("{text}{splay}"), time(from, 0));
+        let exceptions = schedule.exceptions("job").unwrap();
+        // By the time at which it is due, or at which it begins.
+        let skipped = match splay {
+            "" => "2026-11-25T10:00:00Z",
+            _ => "2026-11-25T10:01:30Z",
+        };
+        assert!(exceptions.skip(at(skipped)));
+        assert!(exceptions.skip(at("2026-11-25T11:00:00Z")));
+        assert!(exceptions.add(at("2026-11-25T11:20:00Z")));
+        assert_eq!(
+            run(&mut schedule, from, 4 * 3600 - 60),
+            ["2026-11-25T11:20:00Z", "2026-11-25T12:00:00Z"],
+            "{text}{splay}"
+        );
+        let status = schedule.status("job", time(from, 0)).unwrap();
+        let (due, reason) = status.skipped.unwrap();
+        assert_eq!(
+            (due, reason),
+            (at("2026-11-25T11:00:00Z"), SkipReason::Asked)
+        );
+    }
+}
+
+#[test]
+fn a_run_besides_that_was_missed_is_told_and_runs_where_that_is_asked_for() {
+    for (missed, runs) in [(Missed::Skip, 0), (Missed::RunOnce, 1)] {
+        let from = at("2026-11-25T09:30:00Z");
+        let mut schedule = started("UTC", "cron: '0 0 * * *'", time(from, 0));
+        assert!(
+            schedule
+                .exceptions("job")
+                .unwrap()
+                .add(at("2026-11-25T10:00:00Z"))
+        );
+        let remembered = schedule.remembered().next().map(|(_, job)| job);
+        let mut schedule = Schedule::new(TimeZone::UTC, 1);
+        let (job, later) = (
+            Arc::new(entry("cron: '0 0 * * *'")),
+            at("2026-11-25T11:00:00Z"),
+        );
+        let skip = schedule.start("job", job, remembered, missed, time(later, 0));
+        assert_eq!(skip.is_some(), runs == 0);
+        assert_eq!(run(&mut schedule, later, 60).len(), runs);
+    }
+}
+
+#[test]
 fn a_step_forth_runs_a_job_once_and_tells_it_and_the_way_back_loses_nothing() {
     let from = at("2026-11-25T10:00:00Z");
     let mut schedule = started("UTC", "cron: '*/10 * * * *'", time(from, 0));

@@ -8,7 +8,7 @@ use saline_protocol::transport::{Clock, Context};
 
 use super::*;
 use crate::run_memory::RunMemory;
-use crate::{ChangeError, Remembered, Scheduler, SchedulerFiles};
+use crate::{ChangeError, Exceptions, MAX_EXCEPTIONS, Remembered, Scheduler, SchedulerFiles};
 
 fn open(folder: &Path, configured: &[(&str, &str)], missed: Missed) -> Arc<Scheduler> {
     let files = SchedulerFiles {
@@ -95,6 +95,34 @@ async fn what_was_added_is_there_after_a_restart_and_the_configuration_is_left_a
     scheduler.enable_job("conf", true, true).unwrap();
     scheduler.delete("kept", true).unwrap();
     assert_eq!(run_for(&scheduler, 61).await, ["conf"]);
+}
+
+#[test]
+fn runs_that_are_skipped_or_postponed_are_kept_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let configured = [("daily", "days: 1, run_on_start: False")];
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    let next = scheduler.status("daily").unwrap().next.unwrap();
+    let earlier = next - Duration::from_secs(3_600);
+    scheduler.postpone_job("daily", next, earlier).unwrap();
+    assert!(matches!(
+        scheduler.skip_job("none", next),
+        Err(ChangeError::NoSuchJob(_))
+    ));
+    let over = next - Duration::from_secs(2 * 86_400);
+    assert!(matches!(
+        scheduler.postpone_job("daily", next, over),
+        Err(ChangeError::Over(_))
+    ));
+    drop(scheduler);
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    assert_eq!(scheduler.status("daily").unwrap().next, Some(earlier));
+    let many = (1..=MAX_EXCEPTIONS as u64).map(|number| {
+        let at = next + Duration::from_secs(number);
+        scheduler.skip_job("daily", at)
+    });
+    let taken = many.filter(Result::is_ok).count();
+    assert_eq!(taken, MAX_EXCEPTIONS - 1, "one is skipped already");
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,6 +285,7 @@ fn what_was_due_while_the_daemon_was_down_runs_once_or_is_skipped_and_told() {
             last_run: Some(before),
             cursor: before,
             served: vec![(before, before)],
+            exceptions: Exceptions::default(),
         };
         let timing = job.timing.to_string();
         let start = |timing: &str, missed| {
@@ -291,6 +320,10 @@ fn what_is_remembered_is_read_as_it_was_written() {
             last_run: None,
             cursor: when,
             served: vec![(when, when), (Timestamp::UNIX_EPOCH, when)],
+            exceptions: Exceptions {
+                skipped: [when].into(),
+                added: [Timestamp::UNIX_EPOCH, when].into(),
+            },
         },
     )];
     memory.write(&jobs);

@@ -20,6 +20,10 @@ enum Step {
     Restart(u64),
     /// The job is disabled, or enabled.
     Enable(bool),
+    /// The next run is not to take place.
+    Skip,
+    /// The next run is to take place so many seconds from now instead.
+    Postpone(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -29,6 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::End),
         1 => (0..5_000u64).prop_map(Step::Restart),
         1 => any::<bool>().prop_map(Step::Enable),
+        1 => Just(Step::Skip),
+        1 => (1..2_000u64).prop_map(Step::Postpone),
     ]
 }
 
@@ -52,7 +58,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     /// Whatever happens to the clock and to the daemon: no due time of the wall clock is served twice, nothing runs before
-    /// it is due, never more at once than may, and a job that is skipped has a reason that holds.
+    /// it is due, never more at once than may, a job that is skipped has a reason that holds, and what was asked of single runs
+    /// happens once.
     #[test]
     fn no_due_time_is_served_twice_and_nothing_runs_early(
         text in text(),
@@ -69,6 +76,8 @@ proptest! {
         schedule.start("job", Arc::clone(&job), None, missed, time(wall, elapsed));
         let mut served = BTreeSet::new();
         let (mut running, mut enabled, mut last_due) = (0, true, None::<u64>);
+        // The seconds whose runs are not to take place, and the times of runs besides.
+        let (mut skipped, mut added) = (Vec::new(), BTreeSet::new());
         for step in steps {
             match step {
                 Step::Wait(seconds) => {
@@ -88,26 +97,68 @@ proptest! {
                     schedule = Schedule::new(zone.clone(), elapsed);
                     schedule.start("job", Arc::clone(&job), remembered, missed, time(wall, elapsed));
                     (running, enabled, last_due) = (0, true, None);
+                    if missed == Missed::Skip {
+                        added.retain(|at| *at > wall);
+                    }
                 }
                 Step::Enable(enable) => {
+                    if enable != enabled {
+                        added.retain(|at| *at > wall);
+                    }
                     enabled = enable;
                     schedule.enable_job("job", enable, time(wall, elapsed));
                 }
+                Step::Skip | Step::Postpone(_) => {
+                    let next = schedule.status("job", time(wall, elapsed)).unwrap().next;
+                    let second = |at: jiff::Timestamp| jiff::Timestamp::from_second(at.as_second()).unwrap();
+                    if let Some(next) = next.map(second) {
+                        let exceptions = schedule.exceptions("job").unwrap();
+                        prop_assert!(exceptions.skip(next));
+                        skipped.push(next);
+                        if let Step::Postpone(seconds) = step {
+                            let at = wall + Duration::from_secs(seconds);
+                            prop_assert!(exceptions.add(at));
+                            added.insert(at);
+                        }
+                    }
+                }
             }
             let polled = schedule.poll(time(wall, elapsed));
-            prop_assert!(polled.due.len() + polled.skipped.len() <= 1);
+            let come: Vec<_> = match enabled {
+                true => added.extract_if(.., |at| *at <= wall).collect(),
+                false => Vec::new(),
+            };
+            // One run for all of them, behind the one by the clock.
+            let has_come = usize::from(!come.is_empty());
+            let total = polled.due.len() + polled.skipped.len();
+            prop_assert!((has_come..=1 + has_come).contains(&total));
+            let is_added = |due| come.first() == Some(&due);
+            let last = polled.due.len();
             for skip in &polled.skipped {
-                prop_assert_eq!(skip.reason, SkipReason::MaxRunning);
-                prop_assert_eq!(running, job.maxrunning);
-                if is_clock {
+                if skip.reason == SkipReason::Asked {
+                    let is_meant = |at: &jiff::Timestamp| {
+                        // The delay of a splay is below two minutes, and an interval goes by another clock.
+                        let off = skip.due.duration_since(*at).as_secs();
+                        !is_clock || (-120..=1).contains(&off)
+                    };
+                    let meant = skipped.iter().position(is_meant);
+                    prop_assert!(meant.is_some(), "{} was not to be skipped", skip.due);
+                } else {
+                    prop_assert_eq!(skip.reason, SkipReason::MaxRunning);
+                    prop_assert!(running + polled.due.len() >= job.maxrunning);
+                }
+                if is_clock && !is_added(skip.due) {
                     prop_assert!(served.insert(skip.due), "{} was served twice", skip.due);
                 }
             }
-            for due in &polled.due {
+            for (index, due) in polled.due.iter().enumerate() {
                 prop_assert!(enabled);
                 running += 1;
                 prop_assert!(running <= job.maxrunning);
                 prop_assert!(due.due <= wall);
+                if index + 1 == last && is_added(due.due) {
+                    continue;
+                }
                 if is_clock {
                     prop_assert!(served.insert(due.due), "{} was served twice", due.due);
                 } else {
