@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 
-use super::{Jid, MinionEvents, PackedArguments, RefusedVerb, RequestId};
+use super::{Jid, MinionEvents, PackedArguments, Part, RefusedVerb, RequestId};
 use saline_data::Packed;
 
 /// A request of a caller. Its session has the key of the minion on whose machine it runs, and takes no
@@ -58,26 +58,58 @@ impl CallerReturn {
 /// The longest name of a job of a schedule, in bytes.
 pub const MAX_SCHEDULE_NAME: usize = 256;
 
-/// The return of a job of a minion's own schedule, which the master stores as that of a call.
+/// A run of a job of a minion's own schedule, as the master stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScheduledReturn {
-    /// What ran, and what it returned, as of a call of `saline-call`.
-    pub called: CallerReturn,
+pub struct ScheduledRun {
+    /// Identifies the run, so that its return is stored once.
+    pub request_id: RequestId,
     /// The name of the job in the schedule.
     pub schedule: String,
+    /// The function, `module.function`.
+    pub fun: String,
+    /// The arguments of the function.
+    pub arg: PackedArguments,
     /// A mapping that the schedule gives with the job.
     pub metadata: Option<Packed>,
 }
 
-impl ScheduledReturn {
-    /// Whether the master stores this return: the call is within its bounds, the name of the job not above
-    /// [`MAX_SCHEDULE_NAME`], and the metadata not above [`MAX_CALL_ARGUMENTS`].
+impl ScheduledRun {
+    /// Whether the master stores this run: the function has a name of letters, digits, `_`, `-` and `.`, of at most
+    /// [`MAX_CALL_NAME`] bytes, the name of the job is not above [`MAX_SCHEDULE_NAME`], and neither the arguments nor the
+    /// metadata are above [`MAX_CALL_ARGUMENTS`].
     pub fn is_within_bounds(&self) -> bool {
         let metadata = self.metadata.as_ref();
-        self.called.is_within_bounds()
+        is_function_name(&self.fun)
+            && self.arg.as_packed().as_bytes().len() <= MAX_CALL_ARGUMENTS
             && self.schedule.len() <= MAX_SCHEDULE_NAME
             && metadata.is_none_or(|metadata| metadata.as_bytes().len() <= MAX_CALL_ARGUMENTS)
     }
+}
+
+/// The beginning of the user of a scheduled job, before the name of the job.
+const SCHEDULED_USER: &str = "schedule ";
+
+/// Returns the user under whose name a scheduled job is stored and listed.
+pub fn user_of_schedule(name: &str) -> String {
+    format!("{SCHEDULED_USER}{name}")
+}
+
+/// Returns the name of the scheduled job that is stored under this user; none if it is none.
+pub fn schedule_of_user(user: &str) -> Option<&str> {
+    user.strip_prefix(SCHEDULED_USER)
+}
+
+/// The return of a scheduled run, or a part of it: the payload comes whole in the first part, or in several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduledReturn {
+    /// What ran.
+    pub run: ScheduledRun,
+    /// As in a return. Those of the last part count.
+    pub retcode: i64,
+    /// As in a return.
+    pub success: bool,
+    /// The part of the payload.
+    pub part: Part,
 }
 
 /// Whether this may be the name of a function in a call.

@@ -38,7 +38,7 @@ pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Ro
 pub use batch::{Batch, BatchRequest, BatchSize};
 pub use caller::{
     CallerReply, CallerRequest, CallerReturn, MAX_CALL_ARGUMENTS, MAX_CALL_NAME, MAX_SCHEDULE_NAME,
-    ScheduledReturn, is_function_name,
+    ScheduledReturn, ScheduledRun, is_function_name, schedule_of_user, user_of_schedule,
 };
 pub use calls::{CallsError, calls, compound, is_compound, shown_functions};
 pub use envelope::{

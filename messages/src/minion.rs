@@ -89,7 +89,7 @@ pub enum MinionRequest {
     Grains(GrainsReport),
     /// Asks for files of the master, or hands files in.
     Files(FileRequest),
-    /// Delivers the return of a job of the minion's own schedule. The master makes a job for it.
+    /// Delivers the return of a job of the minion's own schedule, or a part of it. The master makes a job for it.
     Scheduled(ScheduledReturn),
 }
 
@@ -174,9 +174,9 @@ pub enum MinionReply {
     /// The request was carried out and has no other reply.
     Done,
     /// The reply to `Returns`: a verdict on each, in their order. Also the reply to the last
-    /// `ReturnPart`, and to `Scheduled`.
+    /// `ReturnPart` or `Scheduled`.
     Verdicts(Vec<ReturnVerdict>),
-    /// The reply to another `ReturnPart`: the master has this many bytes of the return, from its
+    /// The reply to another `ReturnPart` or `Scheduled`: the master has this many bytes of the return, from its
     /// beginning. The next part begins there.
     Received(u64),
     /// The reply to `PendingJobs`.

@@ -80,6 +80,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Whether this is all of what is transferred, and not empty.
+    pub fn is_whole(&self) -> bool {
+        self.offset == 0 && self.total > 0 && self.end() == Some(self.total)
+    }
+
     /// Returns the place behind the last byte of the part; none if it is behind the whole.
     pub fn end(&self) -> Option<u64> {
         let end = self.offset.checked_add(self.bytes.len() as u64);

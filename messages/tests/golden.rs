@@ -16,13 +16,13 @@ use saline_messages::{
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
     MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, NewToken,
-    OperatorReply, OperatorRequest, OrderWarning, Part, PeerVersion, PendingRequest, PlannedEnd,
-    ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
+    OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion, PendingRequest,
+    PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, Secrets, SeenFile,
-    SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry, TokenName,
-    TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply, UploadRequest,
-    Welcome, decode, encode,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
+    SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
+    TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply,
+    UploadRequest, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -382,19 +382,17 @@ fn minion(lines: &mut String) {
         request(lines, &format!("Files.{name}"), asked);
     }
 
-    let called = CallerReturn {
-        request_id: RequestId([7; 16]),
-        fun: "test.ping".to_owned(),
-        arg: Arguments::default().pack(),
-        user: "schedule ping".to_owned(),
+    let scheduled = ScheduledReturn {
+        run: ScheduledRun {
+            request_id: RequestId([7; 16]),
+            schedule: "ping".to_owned(),
+            fun: "test.ping".to_owned(),
+            arg: Arguments::default().pack(),
+            metadata: Some(packed()),
+        },
         retcode: 0,
         success: true,
-        payload: packed(),
-    };
-    let scheduled = ScheduledReturn {
-        called,
-        schedule: "ping".to_owned(),
-        metadata: Some(packed()),
+        part: Outgoing::new(packed().into_bytes()).part(0, usize::MAX),
     };
     request(lines, "Scheduled", MinionRequest::Scheduled(scheduled));
 

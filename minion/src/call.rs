@@ -25,7 +25,8 @@ pub struct CallRequest {
 pub(crate) struct Call {
     /// The request, with markers in the place of secrets.
     pub(crate) request: CallRequest,
-    secrets: Option<Secrets>,
+    /// The values of the secret arguments.
+    pub(crate) secrets: Option<Secrets>,
 }
 
 impl Call {

@@ -50,7 +50,7 @@ fn a_schedule_of_every_second_returns_to_the_masters_store(transport: &'static s
     fleet
         .master()
         .log
-        .wait_for("test.echo was called on minion m1", 1);
+        .wait_for("minion m1 returned from test.echo", 1);
     fleet.minions["m1"]
         .log
         .wait_for("scheduled job tick has ended", 3);
@@ -131,6 +131,86 @@ fn a_job_runs_no_more_often_at_once_than_it_may_and_can_be_killed() {
     log.wait_for("scheduled job long failed, retcode", 2);
     let running = json(&fleet, &["m1", "saltutil.running"]);
     assert_eq!(running["m1"].as_array().unwrap().len(), 1, "{running}");
+}
+
+#[test]
+fn a_scheduled_command_outlives_its_minion_and_returns_once() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    fleet.start_master();
+    let (begun, go) = (fleet.path("begun"), fleet.path("go"));
+    let line = format!(
+        "echo begun >> {}; until test -e {}; do sleep 0.05; done; echo done",
+        begun.display(),
+        go.display()
+    );
+    // A further run would be one too many, also for the minion that starts next.
+    let options = format!(
+        "schedule:\n  long:\n    function: cmd.run\n    args: ['{line}']\n    seconds: 1\n    metadata: {{team: storage}}\n  quiet:\n    function: cmd.run\n    args: ['{line}']\n    hours: 1\n    return_job: False\n"
+    );
+    fleet.start_minion_with("m1", &options);
+    let log = &fleet.minions["m1"].log;
+    log.wait_for("scheduled job long did not run at", 1);
+    let lines = || {
+        std::fs::read_to_string(&begun)
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    while lines() < 2 {
+        std::thread::yield_now();
+    }
+    fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.start_minion_with(
+        "m1",
+        &options.replace("hours: 1", "hours: 1\n    run_on_start: False"),
+    );
+    let log = &fleet.minions["m1"].log;
+    log.wait_for("cmd.run has gone on in process", 2);
+    log.wait_for("scheduled job long did not run at", 1);
+    assert_eq!(lines(), 2, "nothing ran beside them");
+    fleet
+        .saline(&["m1", "schedule.disable_job", "long"])
+        .expect(0);
+    std::fs::write(&go, "").unwrap();
+    log.wait_for("scheduled job long has ended", 1);
+    log.wait_for("scheduled job quiet has ended", 1);
+    log.wait_for(": acknowledged", 1);
+    // Over a further start, which finds nothing more to send.
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    fleet.start_minion_with("m1", "schedule: {}\n");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let stored = calls(&fleet, "cmd.run");
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    let (jid, job) = &stored[0];
+    assert_eq!(job["User"], "schedule long");
+    let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+    let returns: Value = serde_json::from_str(&looked_up.expect(0).stdout).unwrap();
+    assert_eq!(returns, serde_json::json!({"m1": "done"}));
+}
+
+#[test]
+fn a_large_return_of_a_schedule_arrives_in_parts() {
+    const SIZE: usize = 20_000_000;
+    let line = format!("base64 -w0 /dev/zero | head -c {SIZE}");
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    fleet.start_master();
+    let options =
+        format!("schedule:\n  large: {{function: cmd.run, args: ['{line}'], hours: 1}}\n");
+    fleet.start_minion_with("m1", &options);
+    fleet.minions["m1"].log.wait_for(": acknowledged", 1);
+    fleet
+        .master()
+        .log
+        .wait_for("minion m1 returned from cmd.run, retcode 0", 1);
+    let stored = calls(&fleet, "cmd.run");
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    let looked_up = fleet.run(
+        "saline-run",
+        &["jobs.lookup_jid", &stored[0].0, "--out", "json"],
+    );
+    let returns: Value = serde_json::from_str(&looked_up.expect(0).stdout).unwrap();
+    let text = returns["m1"].as_str().unwrap();
+    assert!(text.len() == SIZE && text.bytes().all(|byte| byte == b'A'));
 }
 
 #[test]
@@ -269,7 +349,39 @@ fn jobs_are_added_changed_and_kept() {
     fleet.minions["m1"].log.wait_for("subscribed", 1);
     let next = json(&fleet, &["m1", "schedule.show_next_fire_time", "disk"]);
     assert_eq!(next["m1"]["result"], true);
-    assert!(next["m1"]["next_fire_time"].is_string(), "{next}");
+    let next = next["m1"]["next_fire_time"].as_str().unwrap().to_owned();
+    saline(
+        &fleet,
+        &[
+            "m1",
+            "schedule.postpone_job",
+            "disk",
+            &next,
+            "2099-12-24T18:00:00Z",
+        ],
+    );
+    saline(
+        &fleet,
+        &["m1", "schedule.skip_job", "disk", "2099-12-24T18:00:00Z"],
+    );
+    let over = fleet
+        .saline(&["m1", "schedule.skip_job", "disk", "2020-01-01T00:00:00"])
+        .expect(1);
+    assert!(
+        over.stdout.contains("2020-01-01T00:00:00Z is over"),
+        "{}",
+        over.stdout
+    );
+    let copied = fleet
+        .saline(&["m1", "schedule.copy", "disk", "web*"])
+        .expect(1)
+        .stdout;
+    assert!(
+        copied.contains(
+            "run on the master: saline 'web*' schedule.add disk function=test.echo job_args='[\"x\"]' cron='0 3 * * *'"
+        ),
+        "{copied}"
+    );
     saline(&fleet, &["m1", "schedule.purge"]);
     let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
     assert_eq!(listed["m1"], serde_json::json!({"schedule": {}}));

@@ -113,7 +113,8 @@ pub(crate) struct AccountLimits {
     /// Requests about files. 2,000 a second: parts of 128 KiB at `bytes_out`, or two thousand small files, each of
     /// which takes two.
     pub(crate) files: Rate,
-    /// Calls that are stored: each is a job and a return on the master's disk for which nobody asked. 10 a second.
+    /// Calls that are stored, and parts of the returns of scheduled jobs: each call, and each scheduled job, is a job and a return on the
+    /// master's disk for which nobody asked. 10 a second.
     pub(crate) calls: Rate,
     /// Bytes of those calls. 16 MiB at once, and 16 KiB a second, 1.3 GiB a day: they stay on the disk, and no operator
     /// asked for them.

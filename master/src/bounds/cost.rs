@@ -2,6 +2,7 @@
 
 use saline_messages::{
     CallerRequest, CallerReturn, FileRequest, Jid, MinionEvent, MinionEvents, MinionRequest,
+    PackedArguments, ScheduledReturn,
 };
 
 use super::account_limits::Resource;
@@ -47,7 +48,7 @@ impl Cost {
                 cost.add(Resource::Syncs, 1);
             }
             MinionRequest::FireEvents(events) => cost.add_events(events),
-            MinionRequest::Scheduled(scheduled) => cost.add_call(&scheduled.called),
+            MinionRequest::Scheduled(returned) => cost.add_scheduled(returned),
             MinionRequest::Goodbye(_) => cost.add(Resource::Presences, 1),
             MinionRequest::Reconcile(_) => {
                 cost.add(Resource::Presences, 1);
@@ -96,11 +97,28 @@ impl Cost {
     }
 
     fn add_call(&mut self, called: &CallerReturn) {
-        // The job and its return.
+        let payload = called.payload.as_bytes().len();
+        self.add_stored(&called.fun, &called.arg, payload);
+    }
+
+    fn add_scheduled(&mut self, returned: &ScheduledReturn) {
+        let part = &returned.part;
+        // With the last part, which alone makes it a return: one before it may be sent again.
+        let payload = match part.end() == Some(part.total) {
+            true => usize::try_from(part.total).unwrap_or(usize::MAX),
+            false => 0,
+        };
+        self.add_stored(&returned.run.fun, &returned.run.arg, payload);
+        self.add(Resource::Parts, 1);
+    }
+
+    /// Adds a job for which nobody asked, and its return.
+    fn add_stored(&mut self, fun: &str, arg: &PackedArguments, payload: usize) {
         self.add(Resource::Rows, 2);
         self.add(Resource::Syncs, 1);
         self.add(Resource::Calls, 1);
-        self.add(Resource::CallBytes, stored_bytes(called));
+        let bytes = fun.len() + arg.as_packed().as_bytes().len() + payload;
+        self.add(Resource::CallBytes, bytes);
     }
 
     fn add_events(&mut self, events: &MinionEvents) {
@@ -131,9 +149,4 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::Grains(_)
         | MinionRequest::Files(_) => Vec::new(),
     }
-}
-
-/// Returns the bytes of a call that are stored.
-fn stored_bytes(called: &CallerReturn) -> usize {
-    called.fun.len() + called.arg.as_packed().as_bytes().len() + called.payload.as_bytes().len()
 }

@@ -240,7 +240,6 @@ impl EventReader {
                     retcode,
                     success,
                     payload,
-                    schedule: None,
                 };
                 let data = job_returned_data(&jid, &minion, report);
                 (

@@ -27,8 +27,6 @@ pub struct ReturnReport {
     pub success: bool,
     /// The value that was returned; none when it is too large for the bus.
     pub payload: Option<Packed>,
-    /// The name of the job of the minion's schedule that returned; none for a job that was published, and for a call.
-    pub schedule: Option<String>,
 }
 
 /// What the events of a run say of it.
@@ -295,8 +293,8 @@ pub(super) fn job_returned_data(jid: &Jid, id: &MinionId, report: ReturnReport) 
     if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
         data.push(("fun_args", arguments.as_packed().unpack_or_show()));
     }
-    if let Some(schedule) = report.schedule {
-        data.push(("schedule", Value::from(schedule)));
+    if let Some(schedule) = report.call.as_ref().and_then(|call| call.schedule.as_ref()) {
+        data.push(("schedule", Value::from(schedule.as_str())));
     }
     if let Some(payload) = report.payload {
         data.push(("return", payload.unpack_or_show()));

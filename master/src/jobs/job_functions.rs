@@ -1,4 +1,4 @@
-//! The function and the arguments of a job, for reports of its returns. A minion tells them too, but what the job
+//! What a job calls, for reports of its returns. A minion tells them too, but what the job
 //! says is the truth.
 
 use std::collections::VecDeque;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rusqlite::params;
 use saline_data::Packed;
-use saline_messages::{Jid, PackedArguments};
+use saline_messages::{Jid, PackedArguments, schedule_of_user};
 
 use super::{JobStore, StoreError, jid, lock};
+use crate::authorize::is_caller;
 use crate::disk::columns;
 
 /// The number of jobs whose calls are remembered: thousands of minions return from one job at about the
@@ -25,6 +26,8 @@ pub struct JobFunction {
     pub fun: String,
     /// The arguments; none when they are larger than 64 KiB.
     pub arg: Option<PackedArguments>,
+    /// The name of the job in the schedule of the minion that ran it by itself, if one did.
+    pub schedule: Option<String>,
 }
 
 /// The calls of the jobs that were asked for last, the oldest first.
@@ -65,7 +68,8 @@ impl JobStore {
         }
         let read = self.read(job, move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT fun, CASE WHEN length(arg) <= ?2 THEN arg END FROM jobs WHERE jid = ?1",
+                "SELECT fun, CASE WHEN length(arg) <= ?2 THEN arg END, user, operator FROM jobs
+                 WHERE jid = ?1",
             )?;
             let mut found = statement.query(params![job, MAX_ARGUMENTS])?;
             let Some(row) = found.next()? else {
@@ -75,7 +79,10 @@ impl JobStore {
                 rusqlite::types::ValueRef::Null => None,
                 _ => Some(columns::blob(row, 1)?.to_vec()),
             };
+            let is_own = is_caller(columns::text(row, 3)?);
+            let schedule = schedule_of_user(columns::text(row, 2)?).filter(|_| is_own);
             Ok(Some(JobFunction {
+                schedule: schedule.map(str::to_owned),
                 fun: columns::text(row, 0)?.to_owned(),
                 arg: arg.map(|arg| PackedArguments::from_packed(Packed::from_bytes(arg))),
             }))
@@ -99,6 +106,7 @@ mod tests {
             Arc::new(JobFunction {
                 fun: format!("test.f{job}"),
                 arg: None,
+                schedule: None,
             })
         };
         for job in 0..200 {

@@ -1,4 +1,4 @@
-//! Stores what a minion's machine ran by itself: calls of `saline-call`, and jobs of the minion's schedule.
+//! Makes the jobs of what a minion's machine ran by itself: calls of `saline-call`, and jobs of the minion's schedule.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use saline_channel::Identity;
 use saline_channel::publication::sign_job;
 use saline_data::Packed;
 use saline_messages::{
-    CallerReturn, Jid, Job, MinionId, MinionJobState, MustClaim, PARTS_FROM, Return, ReturnVerdict,
-    ScheduledReturn,
+    CallerReturn, Jid, Job, MinionId, MinionJobState, MustClaim, PARTS_FROM, PackedArguments,
+    RequestId, Return, ReturnVerdict, ScheduledRun, user_of_schedule,
 };
 use saline_targeting::{Target, TargetKind};
 
@@ -18,7 +18,7 @@ use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobFunction, JobStore, NewJob, StoreError};
 
-/// Stores calls, each as a job of its own.
+/// Stores calls and scheduled runs, each as a job of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct CallStore {
     pub(crate) clock: MasterClock,
@@ -26,6 +26,15 @@ pub(crate) struct CallStore {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) limiter: Arc<TokenBuckets<MinionId>>,
     pub(crate) events: Events,
+}
+
+/// What a minion ran by itself.
+struct OwnJob {
+    request: RequestId,
+    fun: String,
+    arg: PackedArguments,
+    user: String,
+    metadata: Option<Packed>,
 }
 
 /// What became of a call.
@@ -48,64 +57,16 @@ impl CallStore {
         id: &MinionId,
         called: CallerReturn,
     ) -> Result<CallStored, StoreError> {
-        self.store(id, called, None).await
-    }
-
-    /// Stores the return of a job of the minion's schedule.
-    pub(super) async fn scheduled(
-        &self,
-        id: &MinionId,
-        scheduled: ScheduledReturn,
-    ) -> Result<CallStored, StoreError> {
-        let ScheduledReturn {
-            called,
-            schedule,
-            metadata,
-        } = scheduled;
-        self.store(id, called, Some((schedule, metadata))).await
-    }
-
-    async fn store(
-        &self,
-        id: &MinionId,
-        called: CallerReturn,
-        scheduled: Option<(String, Option<Packed>)>,
-    ) -> Result<CallStored, StoreError> {
-        let (schedule, metadata) = scheduled.unzip();
-        let now = self.clock.now();
-        let job = Job {
-            jid: self.jobs.next_jid(),
-            target: Target {
-                kind: TargetKind::List,
-                expression: id.to_string(),
-            },
-            fun: called.fun.clone(),
-            arg: called.arg.clone(),
-            user: called.user,
-            created: now,
-            // No minion may begin it.
-            expires: now,
-            claims: MustClaim::NOBODY,
-        };
-        let mut jid = job.jid.clone();
-        let new = NewJob {
-            job: sign_job(&self.identity, job),
-            operator: owner(id),
+        let new = OwnJob {
             request: called.request_id,
-            minions: vec![(id.clone(), MinionJobState::Running)],
-            unknown: Vec::new(),
-            batch: None,
-            resolved: None,
-            metadata: metadata.flatten(),
-            returners: Vec::new(),
+            fun: called.fun.clone(),
+            arg: called.arg,
+            user: called.user,
+            metadata: None,
         };
-        if let CarriedOut::Before(published) = self.jobs.publish(new).await? {
-            match published.jid {
-                Some(before) if self.is_of(&before, id).await? => jid = before,
-                // Another peer's request has this number.
-                _ => return Ok(CallStored::Refused),
-            }
-        }
+        let Some(jid) = self.job_of(id, new).await? else {
+            return Ok(CallStored::Refused);
+        };
         let returned = Return {
             jid: jid.clone(),
             fun: called.fun,
@@ -114,7 +75,6 @@ impl CallStore {
             payload: called.payload,
         };
         let mut report = return_report(&returned);
-        report.schedule = schedule;
         let verdict = if returned.payload.as_bytes().len() > PARTS_FROM {
             match self.jobs.store_large_return(id, returned).await? {
                 None => return Ok(CallStored::NoRoom),
@@ -134,6 +94,62 @@ impl CallStore {
             Some(ReturnVerdict::Duplicate) => Ok(CallStored::Stored(jid)),
             _ => Ok(CallStored::Failed),
         }
+    }
+
+    /// Returns the job of a run of the minion's schedule, whose return the minion delivers; none if another peer's request has
+    /// its number.
+    pub(super) async fn scheduled(
+        &self,
+        id: &MinionId,
+        run: ScheduledRun,
+    ) -> Result<Option<Jid>, StoreError> {
+        let new = OwnJob {
+            request: run.request_id,
+            user: user_of_schedule(&run.schedule),
+            fun: run.fun,
+            arg: run.arg,
+            metadata: run.metadata,
+        };
+        self.job_of(id, new).await
+    }
+
+    /// Makes the job of what a minion ran by itself, or finds the one that the same request has made; none if another
+    /// peer's request has its number.
+    async fn job_of(&self, id: &MinionId, new: OwnJob) -> Result<Option<Jid>, StoreError> {
+        let now = self.clock.now();
+        let job = Job {
+            jid: self.jobs.next_jid(),
+            target: Target {
+                kind: TargetKind::List,
+                expression: id.to_string(),
+            },
+            fun: new.fun,
+            arg: new.arg,
+            user: new.user,
+            created: now,
+            // No minion may begin it.
+            expires: now,
+            claims: MustClaim::NOBODY,
+        };
+        let jid = job.jid.clone();
+        let new = NewJob {
+            job: sign_job(&self.identity, job),
+            operator: owner(id),
+            request: new.request,
+            minions: vec![(id.clone(), MinionJobState::Running)],
+            unknown: Vec::new(),
+            batch: None,
+            resolved: None,
+            metadata: new.metadata,
+            returners: Vec::new(),
+        };
+        Ok(match self.jobs.publish(new).await? {
+            CarriedOut::Now => Some(jid),
+            CarriedOut::Before(published) => match published.jid {
+                Some(before) if self.is_of(&before, id).await? => Some(before),
+                _ => None,
+            },
+        })
     }
 
     /// Whether a stored job is a call on this minion.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_data::Packed;
 use saline_data::printable::number_of;
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
     MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
-    PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict,
+    PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
 };
 
-use super::call_store::{CallStore, CallStored};
+use super::call_store::CallStore;
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
@@ -50,7 +51,7 @@ pub struct MinionVerbs {
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
     pub(crate) files: FileServer,
-    /// Stores what the minion's schedule ran.
+    /// Makes the jobs of what the minion's schedule ran.
     pub(crate) calls: CallStore,
 }
 
@@ -144,14 +145,8 @@ impl MinionVerbs {
                 }
             }
             MinionRequest::Files(request) => Ok(self.files.answer(id, request).await),
-            MinionRequest::Scheduled(scheduled) if scheduled.is_within_bounds() => {
-                Ok(match self.calls.scheduled(id, scheduled).await? {
-                    CallStored::Stored(_) => MinionReply::Verdicts(vec![ReturnVerdict::Stored]),
-                    CallStored::NoRoom => MinionReply::busy(NO_ROOM),
-                    CallStored::Refused | CallStored::Failed => {
-                        MinionReply::Refused(RefusedVerb::Malformed)
-                    }
-                })
+            MinionRequest::Scheduled(returned) if returned.run.is_within_bounds() => {
+                self.store_scheduled(id, returned).await
             }
             MinionRequest::Scheduled(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
@@ -302,7 +297,6 @@ impl MinionVerbs {
             success: part.success,
             // Clients read it from the store.
             payload: None,
-            schedule: None,
         };
         Ok(match self.jobs.store_return_part(id, part).await? {
             PartOutcome::Received(bytes) => {
@@ -320,6 +314,41 @@ impl MinionVerbs {
                 MinionReply::Verdicts(vec![verdict])
             }
         })
+    }
+
+    /// Commits the return of a job of the minion's schedule, or a part of it.
+    async fn store_scheduled(
+        &self,
+        id: &MinionId,
+        returned: ScheduledReturn,
+    ) -> Result<MinionReply, StoreError> {
+        let ScheduledReturn {
+            run,
+            retcode,
+            success,
+            part,
+        } = returned;
+        let fun = run.fun.clone();
+        let Some(jid) = self.calls.scheduled(id, run).await? else {
+            return Ok(MinionReply::Refused(RefusedVerb::Malformed));
+        };
+        if part.is_whole() && part.bytes.len() <= PARTS_FROM {
+            let returned = Return {
+                jid,
+                fun,
+                retcode,
+                success,
+                payload: Packed::from_bytes(part.bytes),
+            };
+            return self.store_returns(id, vec![returned]).await;
+        }
+        let part = ReturnPart {
+            jid,
+            retcode,
+            success,
+            part,
+        };
+        self.store_part(id, part).await
     }
 
     async fn pending_jobs(
@@ -360,6 +389,5 @@ pub(super) fn return_report(returned: &Return) -> ReturnReport {
         retcode: returned.retcode,
         success: returned.success,
         payload: small.then(|| returned.payload.clone()),
-        schedule: None,
     }
 }

@@ -31,7 +31,6 @@ use tokio_util::sync::CancellationToken;
 use crate::jobs::job_runner::{JobResources, JobRunner};
 use crate::jobs::pool::Pool;
 use crate::jobs::return_sender::ReturnSender;
-use crate::jobs::scheduled_sender::ScheduledSender;
 use crate::link::candidate::Connected;
 use crate::link::connect::Connector;
 use crate::link::connection_state::{ConnectionState, CurrentState};
@@ -84,8 +83,6 @@ pub struct Minion {
     session_loop: Arc<SessionLoop>,
     jobs: Arc<JobRunner>,
     returns: Arc<ReturnSender>,
-    /// Sends the returns of the schedule, until the minion serves.
-    scheduled_returns: Mutex<Option<ScheduledSender>>,
     scheduler: Arc<Scheduler>,
     /// The minion's own event bus, until it serves.
     bus: Mutex<Option<LocalBus>>,
@@ -282,13 +279,6 @@ impl Minion {
                 context: context.clone(),
                 id: id.clone(),
             }),
-            scheduled_returns: Mutex::new(Some(ScheduledSender::new(
-                Arc::clone(&spool),
-                Arc::clone(&host),
-                session.clone(),
-                pool.clone(),
-                context.clone(),
-            ))),
             scheduler,
             returns: Arc::new(ReturnSender::new(
                 Arc::clone(&spool),
@@ -363,6 +353,8 @@ impl Minion {
                 .spawn_blocking(move || host.collect_printed_grains());
         }
         self.context.spawn(Arc::clone(&self.returns).run());
+        self.context
+            .spawn(Arc::clone(&self.returns).run_scheduled());
         if let Some(bus) = self
             .bus
             .lock()
@@ -387,15 +379,10 @@ impl Minion {
         self.drain(last).await;
     }
 
-    /// Begins to run jobs by the clock, and to send their returns.
+    /// Begins to run jobs by the clock.
     fn run_schedule(&self) {
-        let sender = self.scheduled_returns.lock();
-        let sender = sender.unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(sender) = sender {
-            self.context.spawn(sender.run());
-        }
         let (jobs, context) = (self.jobs.scheduled(), self.context.clone());
-        let begin = move |due, guard| jobs.begin(due, guard);
+        let begin = move |due, guard| jobs.begin(&due, guard);
         let scheduler = Arc::clone(&self.scheduler);
         self.context.spawn(scheduler.run(context, begin));
     }

@@ -5,16 +5,16 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use saline_messages::{Jid, Job, Known, RETCODE_INTERRUPTED, Return, Secrets};
+use saline_messages::{Jid, Known, RETCODE_INTERRUPTED, Return};
 use saline_modules::job::Entered;
 use saline_modules::job_process::{
-    self, JobProcess, JobProcesses, JobResult, LeftJob, LeftProcess, StartError,
+    self, JobCall, JobProcess, JobProcesses, JobResult, LeftJob, LeftProcess, StartError,
 };
 use saline_modules::{Host, Modules, Outcome, ended, ended_before_start};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::run_job::{JobEnd, begin, revealed};
+use super::run_job::{JobEnd, JobToRun, begin, revealed};
 use crate::spool::Spool;
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
@@ -24,6 +24,8 @@ use saline_functions::Failure;
 pub(super) struct RunningProcess {
     pub(super) process: Arc<JobProcess>,
     pub(super) jid: Jid,
+    /// The name of the job in the minion's own schedule, if it is of that.
+    pub(super) schedule: Option<String>,
     fun: String,
     entered: Entered,
 }
@@ -45,11 +47,11 @@ pub(super) fn begin_in_process(
     modules: &Modules,
     host: &Host,
     spool: &Spool,
-    job: &Job,
-    secrets: Option<&Secrets>,
+    run: &JobToRun,
     entered: Entered,
 ) -> Begun {
-    if let Err(end) = begin(spool, job) {
+    let job = &run.job;
+    if let Err(end) = begin(spool, run) {
         return Begun::Ended(end);
     }
     let end_with = |failure: &Failure, entered: Entered| {
@@ -59,7 +61,7 @@ pub(super) fn begin_in_process(
         drop(entered);
         Begun::Ended(JobEnd::Spooled(outcome.retcode))
     };
-    let (arguments, hidden) = match revealed(job, secrets) {
+    let (arguments, hidden) = match revealed(run) {
         Ok(revealed) => revealed,
         Err(failure) => return end_with(&failure, entered),
     };
@@ -71,19 +73,26 @@ pub(super) fn begin_in_process(
         Ok(prepared) => prepared,
         Err(failure) => return end_with(&failure, entered),
     };
+    let call = JobCall {
+        job,
+        scheduled: run.scheduled.as_ref(),
+        arguments: &arguments,
+        hidden,
+        prepared,
+    };
     #[cfg(feature = "chaos")]
     if saline_daemon::sabotage::is_on("rerun") {
         // The other run counts.
-        let prepared = prepared.clone();
-        let _ = processes.start(modules, host, job, &arguments, hidden.clone(), prepared);
+        let _ = processes.start(modules, host, call.clone());
     }
-    match processes.start(modules, host, job, &arguments, hidden, prepared) {
+    match processes.start(modules, host, call) {
         Ok(process) => {
             let process = Arc::new(process);
             entered.control().runs_in(Arc::clone(&process));
             Begun::Running(RunningProcess {
                 process,
                 jid: job.jid.clone(),
+                schedule: run.scheduled.as_ref().map(|call| call.run.schedule.clone()),
                 fun: job.fun.clone(),
                 entered,
             })
@@ -154,7 +163,9 @@ pub(super) fn take_over(left: Vec<LeftJob>, host: &Host, spool: &Spool) -> Vec<R
         match job.process {
             LeftProcess::Running(process) => {
                 tracing::info!("job {jid}: {fun} has gone on in process {}", process.pid());
-                spool.take_over(&jid, &fun, job.record.expires);
+                spool.take_over(&job.record);
+                let schedule = job.record.scheduled.as_ref();
+                let schedule = schedule.map(|call| call.run.schedule.clone());
                 let entered = host.running.enter(job.record.running_job());
                 // Nobody could ask it to end before it was entered.
                 let _ = entered.control().begin();
@@ -163,6 +174,7 @@ pub(super) fn take_over(left: Vec<LeftJob>, host: &Host, spool: &Spool) -> Vec<R
                 running.push(RunningProcess {
                     process,
                     jid,
+                    schedule,
                     fun,
                     entered,
                 });
@@ -170,7 +182,7 @@ pub(super) fn take_over(left: Vec<LeftJob>, host: &Host, spool: &Spool) -> Vec<R
             LeftProcess::Ended(ref end) => {
                 let mut is_kept = true;
                 if matches!(known, Known::No | Known::Running) {
-                    spool.take_over(&jid, &fun, job.record.expires);
+                    spool.take_over(&job.record);
                     let (retcode, payload) = match end {
                         job_process::JobEnd::Returned(result) => {
                             tracing::info!("job {jid}: {fun} has ended meanwhile");
@@ -181,6 +193,10 @@ pub(super) fn take_over(left: Vec<LeftJob>, host: &Host, spool: &Spool) -> Vec<R
                             lost(why, *retcode, &fun)
                         }
                     };
+                    if let Some(call) = job.record.scheduled.as_ref().filter(|_| retcode != 0) {
+                        let name = &call.run.schedule;
+                        tracing::warn!("job {jid}: scheduled job {name} failed, retcode {retcode}");
+                    }
                     is_kept = finish(spool, &jid, &fun, retcode, payload);
                 }
                 if is_kept {

@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::job_processes::{Begun, RunningProcess, begin_in_process, take_over};
 use super::pool::{Permit, Pool};
-use super::run_job::{JobEnd, end_before_start, refuse_job, run_begun, run_job};
+use super::run_job::{JobEnd, JobToRun, end_before_start, refuse_job, run_begun, run_job};
 use super::scheduled_jobs::ScheduledJobs;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
@@ -85,13 +85,13 @@ impl TakenJobs {
 /// Takes jobs and runs them on the pool of threads.
 #[derive(Debug)]
 pub struct JobRunner {
-    id: MinionId,
+    pub(super) id: MinionId,
     /// The largest number of jobs that are taken and have not returned.
     most_taken: usize,
     pool: Pool,
     /// Starts the processes of jobs that outlive the minion; none where there is no program for them.
     processes: Option<Arc<JobProcesses>>,
-    modules: Arc<LiveModules>,
+    pub(super) modules: Arc<LiveModules>,
     host: Arc<Host>,
     spool: Arc<Spool>,
     clock: Arc<MasterTimeEstimate>,
@@ -108,11 +108,11 @@ pub struct JobRunner {
     /// Has one permit, for the announcement that is under way.
     announcing: Semaphore,
     /// Cancelled when no more jobs are taken.
-    draining: CancellationToken,
+    pub(super) draining: CancellationToken,
     /// The context of tasks that no job waits for.
     context: Context,
     /// The context of the jobs, which a drain waits for.
-    jobs: Context,
+    pub(super) jobs: Context,
 }
 
 /// The parts that a [`JobRunner`] works with.
@@ -159,18 +159,9 @@ impl JobRunner {
         }
     }
 
-    /// Returns the part that runs jobs of the minion's schedule, with the threads and the table of this one.
-    pub fn scheduled(&self) -> ScheduledJobs {
-        ScheduledJobs {
-            id: self.id.clone(),
-            pool: self.pool.clone(),
-            modules: Arc::clone(&self.modules),
-            host: Arc::clone(&self.host),
-            spool: Arc::clone(&self.spool),
-            jids: Arc::default(),
-            draining: self.draining.clone(),
-            jobs: self.jobs.clone(),
-        }
+    /// Returns the part that runs jobs of the minion's schedule with this one.
+    pub fn scheduled(self: &Arc<Self>) -> ScheduledJobs {
+        ScheduledJobs::new(Arc::clone(self))
     }
 
     /// Looks anew which modules work on this machine.
@@ -256,7 +247,12 @@ impl JobRunner {
                 || job.claims == MustClaim::Everybody
                 || this.may_be_late(&job);
             if !must_claim || this.claim(&job).await {
-                this.run(job, secrets).await;
+                let run = JobToRun {
+                    job,
+                    secrets,
+                    scheduled: None,
+                };
+                this.run(run).await;
             }
             this.taken.remove(&jid);
             let has_room = this.taken.len() <= this.most_taken / 2;
@@ -272,14 +268,20 @@ impl JobRunner {
             self.taken.add(&running.jid);
             // It runs already, so it does not wait for others.
             let permit = self.pool.try_acquire();
+            let (jid, schedule) = (running.jid.clone(), running.schedule.clone());
+            // Counts for `maxrunning`.
+            let counted = schedule.as_ref().and_then(|name| {
+                let scheduler = self.host.schedule.as_ref()?;
+                Some(scheduler.take_over(name))
+            });
             let this = Arc::clone(self);
             self.jobs.spawn(async move {
-                let jid = running.jid.clone();
-                let announcement = this.report_begun(&jid);
+                let announcement = schedule.is_none().then(|| this.report_begun(&jid));
                 let end = this.watch(running, permit).await;
                 drop(announcement);
-                this.log_end(&jid, end.as_ref());
+                this.log_end(&jid, schedule.as_deref(), end.as_ref());
                 this.taken.remove(&jid);
+                drop(counted);
             });
         }
     }
@@ -348,99 +350,105 @@ impl JobRunner {
         unclear
     }
 
-    async fn run(self: &Arc<Self>, job: Job, secrets: Option<Secrets>) {
-        let jid = job.jid.clone();
-        let entered = self.host.running.enter(RunningJob::of(&job));
+    /// Runs a job when there is a thread for it, up to its spooled return.
+    pub(super) async fn run(self: &Arc<Self>, run: JobToRun) {
+        let job = &run.job;
+        let (jid, schedule) = (&job.jid, run.scheduled.as_ref());
+        let schedule = schedule.map(|call| call.run.schedule.as_str());
+        let entered = self.host.running.enter(RunningJob::of(job));
         let permit = tokio::select! {
             biased;
             () = self.draining.cancelled() => None,
             ending = entered.control().ended() => {
                 tracing::info!("job {jid}: not begun, it was {ending}");
-                let spool = Arc::clone(&self.spool);
-                let refuse = move || end_before_start(&spool, &job, &ending);
-                // None means that the code of the spool panicked, which the runtime logs.
-                let _ = self.pool.run_io(refuse).await;
+                if schedule.is_none() {
+                    let (spool, job) = (Arc::clone(&self.spool), job.clone());
+                    let refuse = move || end_before_start(&spool, &job, &ending);
+                    // None means that the code of the spool panicked, which the runtime logs.
+                    let _ = self.pool.run_io(refuse).await;
+                }
                 return;
             }
-            permit = self.acquire(&job) => Some(permit),
+            permit = self.acquire(job) => Some(permit),
         };
         let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
             return;
         };
-        if self.is_late(&job) || (self.may_be_late(&job) && !self.claim(&job).await) {
+        if self.is_late(job) || (self.may_be_late(job) && !self.claim(job).await) {
             return;
         }
         tracing::info!("job {jid}: running {}", job.fun);
-        let announcement = self.report_begun(&jid);
+        // The master knows nothing of a scheduled job before it has the return.
+        let announcement = schedule.is_none().then(|| self.report_begun(jid));
         let end = match &self.processes {
             Some(processes) if self.modules.now().wants_own_process(&job.fun) => {
                 let processes = Arc::clone(processes);
-                self.run_in_process(processes, &job, secrets, entered, permit)
-                    .await
+                self.run_in_process(processes, &run, entered, permit).await
             }
-            _ => {
-                let (modules, host) = (self.modules.now(), Arc::clone(&self.host));
-                let (spool, copy) = (Arc::clone(&self.spool), job.clone());
-                let work =
-                    move || run_job(&modules, &host, &spool, &copy, secrets.as_ref(), entered);
-                self.pool.run(permit, work).await
-            }
+            _ => self.run_on_thread(&run, entered, permit, run_job).await,
         };
         drop(announcement);
-        self.log_end(&jid, end.as_ref());
+        self.log_end(jid, schedule, end.as_ref());
         if end.is_none() {
-            let spool = Arc::clone(&self.spool);
+            let (spool, job) = (Arc::clone(&self.spool), job.clone());
             let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
             // An error means that this panicked too, which the runtime logs.
             let _ = self.context.spawn_blocking(lost).await;
         }
     }
 
-    fn log_end(&self, jid: &Jid, end: Option<&JobEnd>) {
-        match end {
-            Some(JobEnd::Spooled(retcode)) => {
+    /// Logs the end of a job, which is of the minion's own schedule if it has a name there.
+    fn log_end(&self, jid: &Jid, schedule: Option<&str>, end: Option<&JobEnd>) {
+        match (end, schedule) {
+            (Some(JobEnd::Spooled(0)), Some(name)) => {
+                tracing::info!("job {jid}: scheduled job {name} has ended");
+            }
+            (Some(JobEnd::Spooled(retcode)), Some(name)) => {
+                tracing::warn!("job {jid}: scheduled job {name} failed, retcode {retcode}");
+            }
+            (Some(JobEnd::Spooled(retcode)), None) => {
                 tracing::info!("job {jid}: returned, retcode {retcode}");
             }
-            Some(JobEnd::NotBegun(error)) => tracing::info!("job {jid}: not begun: {error}"),
-            Some(JobEnd::LeftRunning) => {
+            (Some(JobEnd::NotBegun(error)), _) => tracing::info!("job {jid}: not begun: {error}"),
+            (Some(JobEnd::LeftRunning), _) => {
                 tracing::info!(
                     "job {jid}: goes on without this minion; the next one delivers its return"
                 );
             }
-            None => tracing::error!("job {jid}: the code that runs jobs panicked"),
+            (None, _) => tracing::error!("job {jid}: the code that runs jobs panicked"),
         }
+    }
+
+    /// Runs a job on a thread of the minion, with `carry_out`. Returns none only when the code that does it panicked.
+    async fn run_on_thread(
+        &self,
+        run: &JobToRun,
+        entered: Entered,
+        permit: Permit,
+        carry_out: fn(&Modules, &Host, &Spool, &JobToRun, Entered) -> JobEnd,
+    ) -> Option<JobEnd> {
+        let (modules, host) = (self.modules.now(), Arc::clone(&self.host));
+        let (spool, run) = (Arc::clone(&self.spool), run.clone());
+        let work = move || carry_out(&modules, &host, &spool, &run, entered);
+        self.pool.run(permit, work).await
     }
 
     /// Runs a job in a process of its own. Returns none only when the code that does it panicked.
     async fn run_in_process(
         &self,
         processes: Arc<JobProcesses>,
-        job: &Job,
-        secrets: Option<Secrets>,
+        run: &JobToRun,
         entered: Entered,
         permit: Permit,
     ) -> Option<JobEnd> {
         let (host, spool) = (Arc::clone(&self.host), Arc::clone(&self.spool));
-        let secrets = Arc::new(secrets);
-        let (copy, values) = (job.clone(), Arc::clone(&secrets));
-        let modules = self.modules.now();
-        let begin = move || {
-            let secrets = Option::as_ref(&values);
-            begin_in_process(&processes, &modules, &host, &spool, &copy, secrets, entered)
-        };
+        let (modules, copy) = (self.modules.now(), run.clone());
+        let begin = move || begin_in_process(&processes, &modules, &host, &spool, &copy, entered);
         match self.pool.run_io(begin).await? {
             Begun::Running(running) => self.watch(running, Some(permit)).await,
             Begun::Ended(end) => Some(end),
-            Begun::NoProcess(entered) => {
-                let (modules, host) = (self.modules.now(), Arc::clone(&self.host));
-                let (spool, copy) = (Arc::clone(&self.spool), job.clone());
-                let work = move || {
-                    let secrets = Option::as_ref(&secrets);
-                    run_begun(&modules, &host, &spool, &copy, secrets, entered)
-                };
-                self.pool.run(permit, work).await
-            }
+            Begun::NoProcess(entered) => self.run_on_thread(run, entered, permit, run_begun).await,
         }
     }
 

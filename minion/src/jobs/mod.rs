@@ -8,4 +8,3 @@ mod return_parts;
 pub(crate) mod return_sender;
 mod run_job;
 pub(crate) mod scheduled_jobs;
-pub(crate) mod scheduled_sender;

@@ -1,9 +1,11 @@
-//! Sends the payload of a large return in parts, each after the answer to the one before, so that heartbeats and other
+//! Sends the payload of a return in parts, each after the answer to the one before, so that heartbeats and other
 //! returns pass between them. After a new session, and after a restart of either side, it goes on where the master says.
 
 use std::time::Duration;
 
-use saline_messages::{Class, MinionReply, MinionRequest, Outgoing, Return, ReturnPart};
+use saline_messages::{
+    Class, MinionReply, MinionRequest, Outgoing, Return, ReturnPart, ScheduledReturn, ScheduledRun,
+};
 use saline_protocol::transport::{Clock, ErrorKind};
 
 use crate::link::message_size::MessageSize;
@@ -15,7 +17,8 @@ const PART_TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of answers in a row that may say that nothing new has arrived.
 const STANDSTILLS: u32 = 3;
 
-/// Sends a return in parts of at most `most` bytes until the master answers something else than how much it has.
+/// Sends a return, which is that of a `scheduled` run or of a published job, in parts of this size until the master answers
+/// something else than how much it has.
 ///
 /// # Errors
 /// See [`AskError`]. What arrived is kept by the master for a while.
@@ -25,19 +28,30 @@ const STANDSTILLS: u32 = 3;
 pub(super) async fn send_in_parts(
     session: &MinionSession,
     returned: &Return,
-    most: usize,
+    scheduled: Option<&ScheduledRun>,
+    mut size: MessageSize,
 ) -> Result<MinionReply, AskError> {
     let whole = Outgoing::new(returned.payload.as_bytes().to_vec());
     let total = returned.payload.as_bytes().len() as u64;
     // The answer to the first part says what the master has already.
-    let (mut offset, mut size, mut standstills) = (0, MessageSize::new(most), 0);
+    let (mut offset, mut standstills) = (0, 0);
     loop {
-        let part = MinionRequest::ReturnPart(ReturnPart {
-            jid: returned.jid.clone(),
-            retcode: returned.retcode,
-            success: returned.success,
-            part: whole.part(offset, size.bytes()),
-        });
+        let part = whole.part(offset, size.bytes());
+        let (retcode, success) = (returned.retcode, returned.success);
+        let part = match scheduled {
+            Some(run) => MinionRequest::Scheduled(ScheduledReturn {
+                run: run.clone(),
+                retcode,
+                success,
+                part,
+            }),
+            None => MinionRequest::ReturnPart(ReturnPart {
+                jid: returned.jid.clone(),
+                retcode,
+                success,
+                part,
+            }),
+        };
         let sent = Clock.now();
         let received = match session.ask(Class::Return, &part, PART_TIMEOUT).await {
             Ok(MinionReply::Received(received)) => received,

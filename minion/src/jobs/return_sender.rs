@@ -1,4 +1,5 @@
-//! Sends spooled returns until the master has given its verdict on them.
+//! Sends spooled returns until the master has given its verdict on them: those of published jobs, and those of the minion's own
+//! schedule, for which the master makes jobs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,8 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, RefusedVerb, Return, ReturnVerdict, encode,
+    Arguments, Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, RefusedVerb, Return,
+    ReturnVerdict, ScheduledRun, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -16,6 +18,7 @@ use super::pool::Pool;
 use super::return_parts::send_in_parts;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
+use crate::link::message_size::MessageSize;
 use crate::link::minion_session::{AskError, MinionSession};
 use crate::spool::Spool;
 use saline_modules::Host;
@@ -93,7 +96,7 @@ impl ReturnSender {
         }
     }
 
-    /// Sends what the spool holds, for as long as the minion exists.
+    /// Sends what the spool holds of published jobs, for as long as the minion exists.
     pub async fn run(self: Arc<Self>) {
         let permits = Arc::new(Semaphore::new(PARALLEL));
         let mut sessions = self.session.subscribe();
@@ -137,16 +140,48 @@ impl ReturnSender {
                     continue;
                 };
                 self.context.spawn(async move {
-                    this.send_returns(&session, returns).await;
+                    this.send_returns(&session, returns, None).await;
                     drop(turn);
                     this.take_up_postponed();
                 });
             } else {
                 self.context.spawn(async move {
-                    this.send_returns(&session, returns).await;
+                    this.send_returns(&session, returns, None).await;
                     drop(permit);
                 });
             }
+        }
+    }
+
+    /// Sends what the spool holds of the schedule, for as long as the minion exists: one return after the other, so that they never
+    /// take the way of a return that an operator waits for.
+    pub async fn run_scheduled(self: Arc<Self>) {
+        let mut sessions = self.session.subscribe();
+        loop {
+            let session = match sessions.wait_for(Option::is_some).await {
+                Ok(session) => session.clone(),
+                // Every other part of the minion has ended.
+                Err(_) => return,
+            };
+            let Some(session) = session else { continue };
+            let Some((jid, mut run)) = self.spool.take_unsent_scheduled() else {
+                self.spool.scheduled_returned().await;
+                continue;
+            };
+            shorten(&mut run, self.host.max_payload() / 2);
+            // None was dropped meanwhile, or cannot be read now.
+            let Some(returned) = self.read_return(&jid).await else {
+                continue;
+            };
+            let limit = self.host.max_payload();
+            let size = size_of(&returned);
+            if size > limit {
+                let why = format!("a return of {size} bytes is above the limit of {limit} bytes");
+                self.replace(&session, returned, &why).await;
+                continue;
+            }
+            self.send_returns(&session, vec![returned], Some(&run))
+                .await;
         }
     }
 
@@ -197,9 +232,14 @@ impl ReturnSender {
         }
     }
 
-    /// Sends these returns until there is a verdict on each, or puts them back.
-    async fn send_returns(&self, session: &MinionSession, returns: Vec<Return>) {
-        let (returns, wait) = match self.ask(session, returns).await {
+    /// Sends these returns, or the one of a `scheduled` run, until there is a verdict on each, or puts them back.
+    async fn send_returns(
+        &self,
+        session: &MinionSession,
+        returns: Vec<Return>,
+        scheduled: Option<&ScheduledRun>,
+    ) {
+        let (returns, wait) = match self.ask(session, returns, scheduled).await {
             Answer::Done => return,
             Answer::Unreadable(returns, _) if returns.len() > 1 => {
                 return self.send_singly(session, returns).await;
@@ -216,7 +256,7 @@ impl ReturnSender {
     async fn send_singly(&self, session: &MinionSession, returns: Vec<Return>) {
         let mut returns = returns.into_iter();
         while let Some(returned) = returns.next() {
-            match self.ask(session, vec![returned]).await {
+            match self.ask(session, vec![returned], None).await {
                 Answer::Done => {}
                 Answer::Unreadable(returns, why) => self.replace_all(session, returns, &why).await,
                 Answer::RetryAfter(mut later, wait) => {
@@ -263,14 +303,23 @@ impl ReturnSender {
         returns
     }
 
-    /// Asks the master to store these returns. Forgets those on which it gives a verdict.
-    async fn ask(&self, session: &MinionSession, returns: Vec<Return>) -> Answer {
+    /// Asks the master to store these returns, or the one of a `scheduled` run. Forgets those on which it gives a verdict.
+    async fn ask(
+        &self,
+        session: &MinionSession,
+        returns: Vec<Return>,
+        scheduled: Option<&ScheduledRun>,
+    ) -> Answer {
         let (answer, returns) = match &returns[..] {
-            [large] if self.is_large(&returns) => {
-                let most = self.host.max_payload();
-                let (clock, bytes) = (self.context.clock, size_of(large));
+            [only] if scheduled.is_some() || self.is_large(&returns) => {
+                let most = self.host.max_payload() - scheduled.map_or(0, size_of_run);
+                let size = match self.is_large(&returns) {
+                    true => MessageSize::new(most),
+                    false => MessageSize::beginning_with(size_of(only), most),
+                };
+                let (clock, bytes) = (self.context.clock, size_of(only));
                 let sent = clock.now();
-                let answer = send_in_parts(session, large, most).await;
+                let answer = send_in_parts(session, only, scheduled, size).await;
                 self.batch
                     .parts_ended_after(clock.now() - sent, bytes, answer.is_ok());
                 (answer, returns)
@@ -471,4 +520,22 @@ enum Answer {
 /// Returns the length of a return's payload in bytes.
 fn size_of(returned: &Return) -> usize {
     returned.payload.as_bytes().len()
+}
+
+/// Returns what a scheduled run adds to each request, in bytes, but for names, which are bounded.
+fn size_of_run(run: &ScheduledRun) -> usize {
+    let metadata = run.metadata.as_ref();
+    run.arg.as_packed().as_bytes().len() + metadata.map_or(0, |metadata| metadata.as_bytes().len())
+}
+
+/// Leaves the arguments and the metadata of a run out if they are larger than `most`: no request would have room for them.
+fn shorten(run: &mut ScheduledRun, most: usize) {
+    let size = size_of_run(run);
+    if size > most {
+        tracing::warn!(
+            "scheduled job {}: its arguments and its metadata have {size} bytes, which the master does not take with the return",
+            run.schedule
+        );
+        (run.arg, run.metadata) = (Arguments::default().pack(), None);
+    }
 }

@@ -5,11 +5,23 @@ use saline_data::Packed;
 use saline_data::Value;
 use saline_functions::Failure;
 use saline_messages::{ArgumentPlace, Arguments, Job, Return, Secrets};
+use saline_modules::job::ScheduledCall;
 
 use crate::spool::{BeginError, Spool};
 use saline_modules::Host;
 use saline_modules::job::{Ending, Entered};
 use saline_modules::{Modules, Outcome, ended_before_start};
+
+/// A job that is to run here.
+#[derive(Debug, Clone)]
+pub(super) struct JobToRun {
+    /// The job, with markers in the place of secret arguments.
+    pub(super) job: Job,
+    /// The values of the secret arguments.
+    pub(super) secrets: Option<Secrets>,
+    /// What the master is to have of it, if it is a job of the minion's own schedule.
+    pub(super) scheduled: Option<ScheduledCall>,
+}
 
 /// The end of a job that got a thread.
 #[derive(Debug)]
@@ -24,22 +36,26 @@ pub enum JobEnd {
 
 /// Notes in the spool that the job begins, runs its function, and spools the return. The values of secret arguments
 /// are put in for the function alone: spool and return have their markers.
-pub fn run_job(
+pub(super) fn run_job(
     modules: &Modules,
     host: &Host,
     spool: &Spool,
-    job: &Job,
-    secrets: Option<&Secrets>,
+    run: &JobToRun,
     entered: Entered,
 ) -> JobEnd {
-    if let Err(end) = begin(spool, job) {
+    if let Err(end) = begin(spool, run) {
         return end;
     }
-    run_begun(modules, host, spool, job, secrets, entered)
+    run_begun(modules, host, spool, run, entered)
 }
 
 /// Notes in the spool that the job begins.
-pub(super) fn begin(spool: &Spool, job: &Job) -> Result<(), JobEnd> {
+pub(super) fn begin(spool: &Spool, run: &JobToRun) -> Result<(), JobEnd> {
+    let job = &run.job;
+    if let Some(call) = &run.scheduled {
+        spool.begin_scheduled(&job.jid, call.clone());
+        return Ok(());
+    }
     spool.begin(job).map_err(|error| match error {
         BeginError::Seen | BeginError::Over => JobEnd::NotBegun(error),
         BeginError::Io(error) => {
@@ -55,22 +71,22 @@ pub(super) fn run_begun(
     modules: &Modules,
     host: &Host,
     spool: &Spool,
-    job: &Job,
-    secrets: Option<&Secrets>,
+    run: &JobToRun,
     entered: Entered,
 ) -> JobEnd {
+    let job = &run.job;
     let failed = |failure| Outcome::of_failure(&failure, &job.fun, "");
     let call = |(arguments, hidden): (Arguments, Vec<ArgumentPlace>)| {
         modules.call_hiding(&job.fun, arguments, &hidden, host, entered.control())
     };
-    let outcome = match (entered.control().begin(), revealed(job, secrets)) {
+    let outcome = match (entered.control().begin(), revealed(run)) {
         (Err(ending), _) => failed(ended_before_start(&ending)),
         (Ok(()), Ok(arguments)) => call(arguments),
         (Ok(()), Err(failure)) => failed(failure),
     };
     #[cfg(feature = "chaos")]
     if saline_daemon::sabotage::is_on("rerun")
-        && let Ok(arguments) = revealed(job, secrets)
+        && let Ok(arguments) = revealed(run)
     {
         // The first run counts.
         let _ = call(arguments);
@@ -84,13 +100,10 @@ pub(super) fn run_begun(
 }
 
 /// Returns the arguments of a job with the values of the secret ones, and the places of these.
-pub(super) fn revealed(
-    job: &Job,
-    secrets: Option<&Secrets>,
-) -> Result<(Arguments, Vec<ArgumentPlace>), Failure> {
-    let unpacked = job.arg.unpack();
+pub(super) fn revealed(run: &JobToRun) -> Result<(Arguments, Vec<ArgumentPlace>), Failure> {
+    let unpacked = run.job.arg.unpack();
     let mut arguments = unpacked.map_err(|error| Failure::Invocation(error.to_string()))?;
-    let places = Secrets::put_in(secrets, &mut arguments)
+    let places = Secrets::put_in(run.secrets.as_ref(), &mut arguments)
         .map_err(|error| Failure::Execution(format!("not run: {error}")))?;
     Ok((arguments, places))
 }

@@ -27,9 +27,15 @@ pub(crate) struct MessageSize {
 impl MessageSize {
     /// Returns the size to begin with, which never grows above `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
+        Self::beginning_with(SIZES.0, most)
+    }
+
+    /// The same, for a link that has carried messages of `bytes` quickly.
+    pub(crate) fn beginning_with(bytes: usize, most: usize) -> Self {
+        let most = most.min(SIZES.1);
         Self {
-            bytes: SIZES.0.min(most),
-            most: most.min(SIZES.1),
+            bytes: bytes.min(most),
+            most,
         }
     }
 

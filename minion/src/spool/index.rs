@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::ScheduledCall;
-use saline_messages::{ExpiryAck, Jid, Known, MasterTime, Return};
+use saline_messages::{ExpiryAck, Jid, Known, MasterTime, Return, ScheduledRun};
+use saline_modules::job::ScheduledCall;
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
 /// ones only the last jid is kept.
@@ -206,6 +206,14 @@ impl Index {
         }
     }
 
+    /// Notes that the spool has nothing more to do about a job, whose return was acknowledged in this session, or in none.
+    pub fn done(&mut self, jid: &Jid, session: Option<u64>) {
+        match self.scheduled.contains_key(jid) {
+            true => self.remove(jid),
+            false => self.set(jid, None, SpooledJob::Done(session)),
+        }
+    }
+
     /// Forgets a job that could not be noted, or one of the minion's own schedule that is done: no master offers it.
     pub fn remove(&mut self, jid: &Jid) {
         self.uncache(jid);
@@ -242,11 +250,11 @@ impl Index {
     }
 
     /// Takes the oldest job of the schedule whose return is to be sent.
-    pub fn take_unsent_scheduled(&mut self) -> Option<(Jid, ScheduledCall)> {
+    pub fn take_unsent_scheduled(&mut self) -> Option<(Jid, ScheduledRun)> {
         loop {
             let jid = self.unsent_scheduled.pop_first()?;
             if let Some(call) = self.scheduled.get(&jid) {
-                return Some((jid, call.clone()));
+                return Some((jid, call.run.clone()));
             }
         }
     }

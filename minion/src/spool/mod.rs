@@ -23,6 +23,7 @@ use saline_data::{Packed, Value};
 use saline_messages::{
     ExpiryAck, Jid, Job, Known, MasterTime, RETCODE_INTERRUPTED, Return, StartId,
 };
+use saline_modules::job_process::JobRecord;
 use tokio::sync::Notify;
 
 use crate::spool_location::SpoolLocation;
@@ -33,7 +34,6 @@ use start_note::StartNote;
 use starts::StartsRead;
 
 pub(crate) use index::LONGEST_EXPIRY;
-pub use record::ScheduledCall;
 pub use starts::Start;
 
 /// The return of an interrupted run, after a restart as after a stop.
@@ -136,10 +136,7 @@ impl Spool {
                 }
                 Record::Done { jid } => {
                     interrupted.remove(&jid);
-                    match index.scheduled.contains_key(&jid) {
-                        true => index.remove(&jid),
-                        false => index.set(&jid, None, SpooledJob::Done(None)),
-                    }
+                    index.done(&jid, None);
                 }
                 Record::Aside { jid } => {
                     if let Some(SpooledJob::Spooled(range, _)) =
@@ -161,7 +158,7 @@ impl Spool {
                 }
                 Record::Scheduled { jid, call } => {
                     index.set(&jid, Some(0), SpooledJob::Running(Some(range)));
-                    interrupted.insert(jid.clone(), call.fun.clone());
+                    interrupted.insert(jid.clone(), call.run.fun.clone());
                     index.scheduled.insert(jid, call);
                 }
                 Record::Heartbeat => index.heartbeats_noted += 1,
@@ -377,28 +374,36 @@ impl Spool {
     }
 
     /// Notes that a job runs which an earlier start of the minion began, if the spool does not know it: it was emptied.
-    pub fn take_over(&self, jid: &Jid, fun: &str, expires: MasterTime) {
-        let mut file = lock(&self.file);
+    pub fn take_over(&self, job: &JobRecord) {
+        let JobRecord { jid, expires, .. } = job;
         if self.known(jid) != Known::No {
             return;
         }
+        if let Some(call) = &job.scheduled {
+            return self.begin_scheduled(jid, call.clone());
+        }
+        let mut file = lock(&self.file);
         let record = Record::Started {
             jid: jid.clone(),
-            fun: fun.to_owned(),
-            expires,
+            fun: job.fun.clone(),
+            expires: *expires,
         };
         let range = file.append(&record, true).inspect_err(|error| {
             tracing::warn!("job {jid}: it runs, which is not noted in the spool: {error}");
         });
-        lock(&self.index).set(jid, Some(expires), SpooledJob::Running(range.ok()));
+        lock(&self.index).set(jid, Some(*expires), SpooledJob::Running(range.ok()));
     }
 
     /// Keeps a return until it is acknowledged: in the file, or, if the disk does not take it, in
-    /// memory. Returns whether the file has it.
+    /// memory. Returns whether the file has it, or nobody wants it.
     pub fn finish(&self, returned: Return) -> bool {
         let jid = returned.jid.clone();
-        let record = Record::Return(returned);
         let mut file = lock(&self.file);
+        if self.is_unwanted(&jid) {
+            self.forget_scheduled(&mut file, &jid);
+            return true;
+        }
+        let record = Record::Return(returned);
         let appended = self
             .note_scheduled(&mut file, &jid)
             .and_then(|()| file.append(&record, true));
@@ -421,12 +426,7 @@ impl Spool {
             }
         };
         index.set(&jid, None, state);
-        let is_scheduled = index.scheduled.contains_key(&jid);
-        drop(index);
-        match is_scheduled {
-            true => self.scheduled_returned.notify_one(),
-            false => self.returned.notify_one(),
-        }
+        self.notify(&index, &jid);
         is_written
     }
 
@@ -455,8 +455,17 @@ impl Spool {
 
     /// Gives back a job whose return was not acknowledged.
     pub fn put_back(&self, jid: &Jid) {
-        lock(&self.index).put_back(jid);
-        self.returned.notify_one();
+        let mut index = lock(&self.index);
+        index.put_back(jid);
+        self.notify(&index, jid);
+    }
+
+    /// Wakes who sends the return of this job.
+    fn notify(&self, index: &Index, jid: &Jid) {
+        match index.scheduled.contains_key(jid) {
+            true => self.scheduled_returned.notify_one(),
+            false => self.returned.notify_one(),
+        }
     }
 
     /// Returns the length of the record with the return of a job, in bytes; 0 when it is not in the file.
@@ -511,10 +520,7 @@ impl Spool {
         }
         let mut index = lock(&self.index);
         for jid in jids {
-            match index.scheduled.contains_key(jid) {
-                true => index.remove(jid),
-                false => index.set(jid, None, SpooledJob::Done(Some(session))),
-            }
+            index.done(jid, Some(session));
         }
         drop(index);
         self.compact_if_grown(&mut file, now);

@@ -2,8 +2,8 @@
 
 use std::io::{self, Read};
 
-use saline_data::Packed;
-use saline_messages::{Jid, MasterTime, PackedArguments, RequestId, Return, StartId, decode};
+use saline_messages::{Jid, MasterTime, Return, StartId, decode};
+use saline_modules::job::ScheduledCall;
 use serde::{Deserialize, Serialize};
 
 use crate::spool_location::SpoolLocation;
@@ -90,24 +90,9 @@ pub enum Record {
     Scheduled {
         /// The job.
         jid: Jid,
-        /// The call, as the master stores it.
+        /// What the master is to have of it.
         call: ScheduledCall,
     },
-}
-
-/// What the master stores of a job of the minion's own schedule, beside the return.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScheduledCall {
-    /// Identifies the return, so that it is stored once.
-    pub request_id: RequestId,
-    /// The name of the job in the schedule.
-    pub schedule: String,
-    /// The function.
-    pub fun: String,
-    /// The arguments of the function.
-    pub arg: PackedArguments,
-    /// A mapping that the schedule gives with the job.
-    pub metadata: Option<Packed>,
 }
 
 /// Encodes a record with its header.

@@ -51,7 +51,7 @@ impl Spool {
             return Ok(false);
         }
         file.append(&Record::Done { jid: jid.clone() }, false)?;
-        lock(&self.index).set(jid, None, SpooledJob::Done(None));
+        lock(&self.index).done(jid, None);
         Ok(true)
     }
 

@@ -3,11 +3,12 @@
 
 use std::io;
 
-use saline_messages::{Jid, Return};
+use saline_messages::{Jid, Return, ScheduledRun};
+use saline_modules::job::ScheduledCall;
 
 use super::file::SpoolFile;
 use super::index::{FileRange, Index, SpooledJob};
-use super::record::{Record, ScheduledCall};
+use super::record::Record;
 use super::{Spool, lock};
 
 /// The most returns of scheduled jobs that wait for the master. Beyond it the oldest are dropped.
@@ -29,7 +30,7 @@ impl Spool {
         let range = file.append(&record, true).inspect_err(|error| {
             tracing::warn!(
                 "scheduled job {}: its beginning is not noted: {error}",
-                call.schedule
+                call.run.schedule
             );
         });
         let mut index = lock(&self.index);
@@ -63,15 +64,28 @@ impl Spool {
     }
 
     /// Takes the oldest job of the schedule whose return is to be sent. The caller gives it back with
-    /// [`put_back_scheduled`](Self::put_back_scheduled), or finishes it with [`done`](Self::done).
-    pub fn take_unsent_scheduled(&self) -> Option<(Jid, ScheduledCall)> {
+    /// [`put_back`](Self::put_back), or finishes it with [`done`](Self::done).
+    pub fn take_unsent_scheduled(&self) -> Option<(Jid, ScheduledRun)> {
         lock(&self.index).take_unsent_scheduled()
     }
 
-    /// Gives back a job whose return was not acknowledged.
-    pub fn put_back_scheduled(&self, jid: &Jid) {
-        lock(&self.index).put_back(jid);
-        self.scheduled_returned.notify_one();
+    /// Whether a job is one of the schedule whose return the master is not to have.
+    pub(super) fn is_unwanted(&self, jid: &Jid) -> bool {
+        let index = lock(&self.index);
+        index
+            .scheduled
+            .get(jid)
+            .is_some_and(|call| !call.return_job)
+    }
+
+    /// Forgets a job of the schedule that has ended.
+    pub(super) fn forget_scheduled(&self, file: &mut SpoolFile, jid: &Jid) {
+        if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, true) {
+            // After a restart it counts as interrupted, which is forgotten too.
+            tracing::warn!("job {jid}: its end is not noted in the spool: {error}");
+        }
+        lock(&self.index).remove(jid);
+        self.compact_if_grown(file, None);
     }
 
     /// Returns how many returns of the schedule wait for the master.
@@ -99,7 +113,7 @@ impl Spool {
                 if let Some(call) = index.scheduled.get(&jid) {
                     tracing::warn!(
                         "scheduled job {}: a return is dropped, since {count} wait for the master",
-                        call.schedule
+                        call.run.schedule
                     );
                 }
                 index.remove(&jid);
@@ -144,9 +158,14 @@ pub(super) fn copy(
     let begun = new.append(&begun, false)?;
     match state {
         SpooledJob::Running(_) => moved.push((jid, begun)),
-        SpooledJob::Spooled(range, _) | SpooledJob::Aside(range) => {
+        SpooledJob::Spooled(range, _) => {
             let record = old.read(range)?;
             moved.push((jid, new.append(&record, false)?));
+        }
+        SpooledJob::Aside(range) => {
+            let record = old.read(range)?;
+            moved.push((jid.clone(), new.append(&record, false)?));
+            new.append(&Record::Aside { jid }, false)?;
         }
         SpooledJob::Unspooled(returned) => {
             new.append(&Record::Return(returned), false)?;
@@ -167,11 +186,14 @@ mod tests {
 
     fn call(number: u8) -> ScheduledCall {
         ScheduledCall {
-            request_id: RequestId([number; 16]),
-            schedule: format!("job {number}"),
-            fun: "test.ping".to_owned(),
-            arg: Arguments::default().pack(),
-            metadata: None,
+            run: ScheduledRun {
+                request_id: RequestId([number; 16]),
+                schedule: format!("job {number}"),
+                fun: "test.ping".to_owned(),
+                arg: Arguments::default().pack(),
+                metadata: None,
+            },
+            return_job: true,
         }
     }
 
@@ -209,13 +231,14 @@ mod tests {
 
         let spool = Spool::open(path, false).unwrap();
         assert_eq!(spool.scheduled_waiting(), 2);
+        let ended = (ended.0, ended.1.run);
         assert_eq!(spool.take_unsent_scheduled(), Some(ended.clone()));
-        let (jid, call) = spool.take_unsent_scheduled().unwrap();
-        assert_eq!((&jid, call.request_id), (&cut.0, cut.1.request_id));
+        let (jid, run) = spool.take_unsent_scheduled().unwrap();
+        assert_eq!((&jid, &run), (&cut.0, &cut.1.run));
         let interrupted = spool.read(&jid).unwrap().unwrap();
         assert_eq!(interrupted.retcode, RETCODE_INTERRUPTED);
         assert_eq!(spool.take_unsent_scheduled(), None);
-        spool.put_back_scheduled(&ended.0);
+        spool.put_back(&ended.0);
         assert_eq!(spool.take_unsent_scheduled(), Some(ended.clone()));
         assert_eq!(spool.known(&done.0), Known::No);
         // Nothing of it is told to a master that asks what was begun.
@@ -240,8 +263,54 @@ mod tests {
 
         let spool = Spool::open(path, false).unwrap();
         assert_eq!(spool.take_unsent(), None);
-        assert_eq!(spool.take_unsent_scheduled(), Some((jid.clone(), call)));
+        assert_eq!(spool.take_unsent_scheduled(), Some((jid.clone(), call.run)));
         assert_eq!(spool.read(&jid).unwrap(), Some(returned(&jid)));
+    }
+
+    #[test]
+    fn a_return_that_nobody_wants_is_forgotten_whoever_finds_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool.log");
+        let jids = OwnJids::default();
+        let unwanted = ScheduledCall {
+            return_job: false,
+            ..call(1)
+        };
+        let [ended, cut] = [1, 2].map(|_| jids.next(Clock));
+        let spool = Spool::open(path.clone(), false).unwrap();
+        for jid in [&ended, &cut] {
+            spool.begin_scheduled(jid, unwanted.clone());
+        }
+        assert!(spool.finish(returned(&ended)));
+        assert_eq!(spool.known(&ended), Known::No);
+        assert_eq!(spool.known(&cut), Known::Running);
+        drop(spool);
+        // The other one was interrupted, which nobody wants to know either.
+        let spool = Spool::open(path, false).unwrap();
+        assert_eq!(spool.known(&cut), Known::No);
+        assert_eq!(spool.take_unsent_scheduled(), None);
+        assert_eq!(spool.take_unsent(), None);
+    }
+
+    #[test]
+    fn a_refused_return_is_set_aside_until_somebody_forgets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool.log");
+        let jid = OwnJids::default().next(Clock);
+        let spool = Spool::open(path.clone(), false).unwrap();
+        spool.begin_scheduled(&jid, call(1));
+        spool.finish(returned(&jid));
+        spool.set_aside(&jid);
+        spool.compact(&mut lock(&spool.file), None).unwrap();
+        drop(spool);
+        let spool = Spool::open(path.clone(), false).unwrap();
+        assert_eq!(spool.take_unsent_scheduled(), None);
+        assert_eq!(spool.aside(), std::slice::from_ref(&jid));
+        assert!(spool.forget_refused(&jid).unwrap());
+        spool.compact(&mut lock(&spool.file), None).unwrap();
+        drop(spool);
+        let spool = Spool::open(path, false).unwrap();
+        assert_eq!(spool.known(&jid), Known::No);
     }
 
     #[test]

@@ -220,7 +220,7 @@ mod tests {
     fn leave(folders: &JobFolders) -> JobFolder {
         let folder = folders.create(StartId([7; 16]), 1).unwrap();
         let identity = folder.identity().unwrap();
-        let record = JobRecord::of(&job(), PLACE.to_vec(), identity);
+        let record = JobRecord::of(&job(), None, PLACE.to_vec(), identity);
         folder.write_record(&record).unwrap();
         folder
     }

@@ -29,7 +29,7 @@ mod versioned;
 
 pub use folder::JobFolders;
 pub use left_behind::{LeftJob, LeftProcess, find};
-pub use process::{JobEnd, JobProcess, JobProcesses, StartError};
+pub use process::{JobCall, JobEnd, JobProcess, JobProcesses, StartError};
 pub use program::main;
 pub use record::JobRecord;
 pub use result::JobResult;

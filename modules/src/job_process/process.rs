@@ -19,7 +19,7 @@ use super::program::{GIVEN_UP, LEFT_IN_MEMORY, NOT_LEFT};
 use super::result::JobResult;
 use super::versioned::FormatError;
 use super::{Call, JobFolders, JobRecord, PROGRAM, control};
-use crate::job::{Ending, SignalEffect};
+use crate::job::{Ending, ScheduledCall, SignalEffect};
 use crate::{Host, Modules, Prepared};
 
 /// Starts the job processes of one start of a minion.
@@ -31,6 +31,21 @@ pub struct JobProcesses {
     /// The number of processes that were started.
     started: AtomicU64,
     module_dirs: Vec<PathBuf>,
+}
+
+/// The call of a job that gets a process of its own.
+#[derive(Debug, Clone)]
+pub struct JobCall<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// How the minion's own schedule calls it, if that does.
+    pub scheduled: Option<&'a ScheduledCall>,
+    /// The arguments, with the values of the secret ones.
+    pub arguments: &'a Arguments,
+    /// The places of the secret arguments.
+    pub hidden: Vec<ArgumentPlace>,
+    /// What was [prepared](Modules::prepare) for it.
+    pub prepared: Prepared,
 }
 
 impl JobProcesses {
@@ -50,8 +65,7 @@ impl JobProcesses {
         }
     }
 
-    /// Starts a process for a job, with the values of the secret arguments, whose places are in `hidden`, and what was
-    /// [prepared](Modules::prepare) for it.
+    /// Starts a process for a job.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -59,11 +73,15 @@ impl JobProcesses {
         &self,
         modules: &Modules,
         host: &Host,
-        job: &Job,
-        arguments: &Arguments,
-        hidden: Vec<ArgumentPlace>,
-        prepared: Prepared,
+        call: JobCall<'_>,
     ) -> Result<JobProcess, StartError> {
+        let JobCall {
+            job,
+            scheduled,
+            arguments,
+            hidden,
+            prepared,
+        } = call;
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let folder = self.folders.create(self.start, number);
         let folder = folder.map_err(StartError::NotStarted)?;
@@ -82,7 +100,12 @@ impl JobProcesses {
             max_message: host.max_message(),
             output_file_size: host.output_file_size(),
         };
-        let started = self.start_in(&folder, host, job, call);
+        let record =
+            |identity| JobRecord::of(job, scheduled.cloned(), self.place.clone(), identity);
+        let started = folder
+            .identity()
+            .map(record)
+            .and_then(|record| Self::start_in(&folder, host, record, call));
         let (mut child, memory) = started.map_err(|error| {
             folder.remove();
             StartError::NotStarted(error)
@@ -107,13 +130,11 @@ impl JobProcesses {
     }
 
     fn start_in(
-        &self,
         folder: &JobFolder,
         host: &Host,
-        job: &Job,
+        record: JobRecord,
         call: impl FnOnce(JobRecord) -> Call,
     ) -> io::Result<(Child, File)> {
-        let record = JobRecord::of(job, self.place.clone(), folder.identity()?);
         folder.write_record(&record)?;
         let listener = control::listen(folder)?;
         let memory = call(record).to_memory()?;

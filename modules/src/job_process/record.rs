@@ -5,7 +5,7 @@ use saline_messages::{Arguments, Jid, Job, MasterTime, PackedArguments};
 use saline_targeting::TargetKind;
 use serde::{Deserialize, Serialize};
 
-use crate::job::RunningJob;
+use crate::job::{RunningJob, ScheduledCall};
 
 /// The largest arguments that a record holds, in bytes. They are only shown.
 const MAX_ARGUMENTS: usize = 64 * 1024;
@@ -27,6 +27,8 @@ pub struct JobRecord {
     pub user: String,
     /// The time until which the job may come again.
     pub expires: MasterTime,
+    /// What the master is to have of it, if it is a job of the minion's own schedule.
+    pub scheduled: Option<ScheduledCall>,
     /// The boot and the place of the minion's state, as the minion encodes them.
     pub(super) place: Vec<u8>,
     /// The device and the number of the job's folder. A copy of it has others.
@@ -35,7 +37,12 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// Describes a job that a minion in this place starts in this folder.
-    pub(super) fn of(job: &Job, place: Vec<u8>, folder: (u64, u64)) -> Self {
+    pub(super) fn of(
+        job: &Job,
+        scheduled: Option<ScheduledCall>,
+        place: Vec<u8>,
+        folder: (u64, u64),
+    ) -> Self {
         let size = job.arg.as_packed().as_bytes().len();
         let arg = match size > MAX_ARGUMENTS {
             false => job.arg.clone(),
@@ -53,6 +60,7 @@ impl JobRecord {
             target_kind: job.target.kind,
             user: job.user.clone(),
             expires: job.expires,
+            scheduled,
             place,
             folder,
         }

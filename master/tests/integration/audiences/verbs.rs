@@ -3,10 +3,10 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, CallerReturn, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid,
-    JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest,
-    OperatorRequest, Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, ScheduledReturn, StartId, TokenRequest, UploadId, UploadRequest,
+    Arguments, BatchRequest, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid, JobAccount,
+    KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest,
+    Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
+    RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId, UploadRequest,
     encode,
 };
 use saline_targeting::Target;
@@ -78,17 +78,17 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             grains: Some(Packed::pack(&Value::map([("os", Value::from("forged"))]))),
         }),
         MinionRequest::Grains(_) => MinionRequest::Scheduled(ScheduledReturn {
-            called: CallerReturn {
+            run: ScheduledRun {
                 request_id: RequestId([9; 16]),
+                schedule: "forged".into(),
                 fun: "test.ping".into(),
                 arg: Arguments::default().pack(),
-                user: "root".into(),
-                retcode: 0,
-                success: true,
-                payload: Packed::pack(&Value::from("forged")),
+                metadata: None,
             },
-            schedule: "forged".into(),
-            metadata: None,
+            retcode: 0,
+            success: true,
+            part: Outgoing::new(Packed::pack(&Value::from("forged")).into_bytes())
+                .part(0, usize::MAX),
         }),
         MinionRequest::Scheduled(_) => MinionRequest::Files(FileRequest::Push {
             path: "forged".into(),
