@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 
-use super::{Jid, MinionEvents, PackedArguments, Part, RefusedVerb, RequestId};
+use super::{Jid, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest, RefusedVerb, RequestId};
 use saline_data::Packed;
 
 /// A request of a caller. Its session has the key of the minion on whose machine it runs, and takes no
@@ -17,6 +17,8 @@ pub enum CallerRequest {
     Return(CallerReturn),
     /// Fires events on the master's bus, below the minion's tag.
     FireEvents(MinionEvents),
+    /// Asks for the pillar of the minion.
+    Pillar(PillarRequest),
 }
 
 /// The longest name of a user or of a function that is stored with a call, in bytes.
@@ -134,6 +136,8 @@ pub enum CallerReply {
     Refused(RefusedVerb),
     /// The master's store or disk failed, for this reason.
     Failed(String),
+    /// The reply to `Pillar`.
+    Pillar(PillarReply),
 }
 
 impl CallerReply {

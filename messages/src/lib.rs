@@ -21,6 +21,7 @@ mod keys;
 mod minion;
 mod minion_job_state;
 mod operator;
+mod pillar;
 
 pub mod random;
 mod reconciliation;
@@ -65,6 +66,9 @@ pub use minion_job_state::MinionJobState;
 pub use operator::{
     LastSeen, MAX_LAST_SEEN, MAX_METADATA, MAX_RETURNERS, OperatorReply, OperatorRequest,
     OrderWarning, PublishRequest, Published, ReturnsPage, StatesPage, TargetMatches,
+};
+pub use pillar::{
+    MAX_PILLAR, MAX_PILLAR_ERRORS, MinionPillar, PillarRefusal, PillarReply, PillarRequest,
 };
 pub use reconciliation::{
     ExpiryAck, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 use super::{
-    Admission, FileReply, FileRequest, Heartbeat, HeartbeatReply, Jid, JobAccount, Reconciliation,
-    ReconciliationReply, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
-    SignedJob, StartId,
+    Admission, FileReply, FileRequest, Heartbeat, HeartbeatReply, Jid, JobAccount, PillarReply,
+    PillarRequest, Reconciliation, ReconciliationReply, RefusedVerb, Return, ReturnPart,
+    ReturnVerdict, ScheduledReturn, SignedJob, StartId,
 };
 use saline_data::Packed;
 
@@ -91,6 +91,8 @@ pub enum MinionRequest {
     Files(FileRequest),
     /// Delivers the return of a job of the minion's own schedule, or a part of it. The master makes a job for it.
     Scheduled(ScheduledReturn),
+    /// Asks for the minion's pillar.
+    Pillar(PillarRequest),
 }
 
 /// The grains of a minion: first their digest alone, and all of them if the master asks for them.
@@ -132,6 +134,7 @@ impl MinionRequest {
             Self::Grains(_) => "Grains",
             Self::Files(_) => "Files",
             Self::Scheduled(_) => "Scheduled",
+            Self::Pillar(_) => "Pillar",
         }
     }
 }
@@ -196,6 +199,8 @@ pub enum MinionReply {
     SendGrains,
     /// The reply to `Files`.
     Files(FileReply),
+    /// The reply to `Pillar`.
+    Pillar(PillarReply),
 }
 
 impl MinionReply {

@@ -15,9 +15,7 @@ use saline_messages::{
     FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, GrainsReport,
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
-    MinionEvents, MinionId, MinionJobState, MinionReply, MinionRequest, MustClaim, NewToken,
-    OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion, PendingRequest,
-    PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
+    MinionEvents, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
     RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
     SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
@@ -94,6 +92,43 @@ fn file_requests() -> Vec<(&'static str, FileRequest)> {
                 part,
             },
         ),
+    ]
+}
+
+fn pillar_requests() -> [(&'static str, PillarRequest); 3] {
+    let compile = |environment: Option<String>, known| PillarRequest::Compile {
+        saltenv: environment.clone(),
+        pillarenv: environment,
+        known,
+        bytes: 300,
+    };
+    let transfer = TransferId([0xbb; 32]);
+    let part = PillarRequest::Part {
+        transfer,
+        offset: 3,
+        bytes: 300,
+    };
+    [
+        ("Compile.None", compile(None, None)),
+        ("Compile.Some", compile(Some("dev".into()), Some(transfer))),
+        ("Part", part),
+    ]
+}
+
+fn pillar_replies() -> [(&'static str, PillarReply); 5] {
+    let part = Part {
+        transfer: TransferId([0xbb; 32]),
+        total: 5,
+        offset: 3,
+        bytes: vec![1, 2],
+    };
+    let no_environment = PillarReply::Refused(PillarRefusal::NoEnvironment);
+    [
+        ("Unchanged", PillarReply::Unchanged),
+        ("Part", PillarReply::Part(part)),
+        ("Changed", PillarReply::Changed),
+        ("Refused.NoEnvironment", no_environment),
+        ("Refused.Failed", PillarReply::Refused(PillarRefusal::Failed)),
     ]
 }
 
@@ -381,6 +416,10 @@ fn minion(lines: &mut String) {
         let asked = MinionRequest::Files(asked);
         request(lines, &format!("Files.{name}"), asked);
     }
+    for (name, asked) in pillar_requests() {
+        let asked = MinionRequest::Pillar(asked);
+        request(lines, &format!("Pillar.{name}"), asked);
+    }
 
     let scheduled = ScheduledReturn {
         run: ScheduledRun {
@@ -426,6 +465,14 @@ fn minion(lines: &mut String) {
     reply(lines, "SendGrains", MinionReply::SendGrains);
     for (name, told) in file_replies() {
         reply(lines, &format!("Files.{name}"), MinionReply::Files(told));
+    }
+    for (name, told) in pillar_replies() {
+        reply(lines, &format!("Pillar.{name}"), MinionReply::Pillar(told));
+    }
+    for (name, entries) in [("None", None), ("Some", Some(packed()))] {
+        let errors = vec!["why".to_owned()];
+        let pillar = MinionPillar { entries, errors };
+        line(lines, &format!("MinionPillar.{name}"), &pillar);
     }
     for verdict in [
         ReturnVerdict::Stored,
@@ -790,6 +837,10 @@ fn caller(lines: &mut String) {
         }],
     };
     request(lines, "FireEvents", CallerRequest::FireEvents(events));
+    for (name, asked) in pillar_requests() {
+        let asked = CallerRequest::Pillar(asked);
+        request(lines, &format!("Pillar.{name}"), asked);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: CallerReply| {
         line(lines, &format!("CallerReply.{name}"), &reply);
@@ -800,6 +851,9 @@ fn caller(lines: &mut String) {
     let refused = CallerReply::Refused(RefusedVerb::Malformed);
     reply(lines, "Refused", refused);
     reply(lines, "Failed", CallerReply::Failed("why".into()));
+    for (name, told) in pillar_replies() {
+        reply(lines, &format!("Pillar.{name}"), CallerReply::Pillar(told));
+    }
 }
 
 /// Returns the bytes of every message, a line each.
