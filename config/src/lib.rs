@@ -23,6 +23,7 @@ mod nearest;
 mod options;
 mod paths;
 mod pattern;
+mod pillar_sources;
 mod reload;
 mod returners;
 mod role;
@@ -50,6 +51,7 @@ pub use metrics_address::{MetricsAddress, NoMetricsAddress};
 pub use minion::MinionConfig;
 pub use nearest::nearest;
 pub use paths::Paths;
+pub use pillar_sources::{ExternalPillar, MERGING_STRATEGIES, PillarSources};
 pub use reload::ChangedOption;
 pub use returners::{
     ExecutableReturner, HttpReturner, PostgresReturner, PostgresSchema, PostgresTls,

@@ -9,8 +9,8 @@ use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
-    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, ReturnerConfig,
-    ScheduleConfig, TransportOptions,
+    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, PillarSources,
+    ReturnerConfig, ScheduleConfig, TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -111,6 +111,8 @@ pub struct MasterConfig {
     pub operators: Option<AccessRules>,
     /// `file_roots` and the other options about files.
     pub files: FileOptions,
+    /// `pillar_roots` and the other options about pillar.
+    pub pillar: PillarSources,
     /// `ext_job_cache`, `event_return` and the settings of their destinations.
     pub returners: ReturnerConfig,
     /// `audit_file`: the file with a line for every order; none for `/var/log/saline/master-audit.log` under `root_dir`.
@@ -182,6 +184,7 @@ impl Default for MasterConfig {
             publisher_acl_blacklist: AccessBlacklist::default(),
             operators: None,
             files: FileOptions::default(),
+            pillar: PillarSources::default(),
             returners: ReturnerConfig::default(),
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,

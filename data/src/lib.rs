@@ -4,11 +4,13 @@
 //! - [`yaml`] reads and writes YAML as Salt does, [`json`] writes JSON, [`python`] writes texts and numbers as
 //!   Python does.
 //! - [`time_span`] reads and writes spans of time as operators do, such as `15m`.
+//! - [`masked`] shows a value without what it says.
 //! - [`printable`] escapes the characters of a peer's text that a terminal or a log must not get.
 
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
 pub mod json;
+mod masked;
 mod packed;
 pub mod printable;
 pub mod python;
@@ -16,5 +18,6 @@ pub mod time_span;
 mod value;
 pub mod yaml;
 
+pub use masked::{MASK, masked};
 pub use packed::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, unpack_within};
 pub use value::Value;

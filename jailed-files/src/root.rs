@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::io::Errno;
@@ -42,6 +43,23 @@ pub struct FileVersion {
     pub modified: (i64, i64),
     /// When the content, the name or the permissions changed last.
     pub changed: (i64, i64),
+}
+
+/// A file that changed so shortly before it was read may have changed once more in the same tick of the clock of its file
+/// system, without another version. Two seconds: FAT has no finer times.
+const SETTLES: Duration = Duration::from_secs(2);
+
+impl FileVersion {
+    /// Whether a change of the file after `read` surely gives it another version.
+    pub fn is_settled(&self, read: SystemTime) -> bool {
+        let since_1970 = read
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let settled_at = (since_1970.saturating_sub(SETTLES).as_secs()).cast_signed();
+        // Somebody set a time in the future: a later write sets another one.
+        let is_set = self.modified.0 > since_1970.as_secs().cast_signed();
+        self.changed.0 < settled_at && (is_set || self.modified.0 < settled_at)
+    }
 }
 
 impl Root {

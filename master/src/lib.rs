@@ -22,6 +22,7 @@
 //! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`runners`] | carries out the functions that run on the master |
 //! | [`grains`] | keeps the grains that minions reported |
+//! | `pillar` | compiles the pillars of minions, and gives each its own |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
 //! | `returners` | delivers what is stored to destinations outside of the master |
@@ -59,6 +60,7 @@ pub mod orders;
 mod own_user;
 mod parts;
 pub mod peers;
+mod pillar;
 pub mod publisher;
 mod returners;
 mod run;

@@ -17,6 +17,7 @@ use crate::events::Events;
 use crate::fileserver::FileFigures;
 use crate::health::ANSWER_TIMEOUT;
 use crate::jobs::JobStore;
+use crate::pillar::Pillars;
 use crate::publisher::MinionPublisher;
 use crate::returners::{ReturnerFigures, Returners};
 use crate::sessions::Sessions;
@@ -35,6 +36,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
     pub(crate) files: Arc<FileFigures>,
+    pub(crate) pillars: Pillars,
     pub(crate) schedule: Arc<Scheduler>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
     pub(crate) returners: Returners,
@@ -55,6 +57,7 @@ impl MetricsSource for MasterMetrics {
         self.jobs_and_store(&mut metrics, disk.as_ref());
         self.events_and_requests(&mut metrics);
         self.files(&mut metrics);
+        self.pillars(&mut metrics);
         self.clock_and_tasks(&mut metrics);
         self.schedule(&mut metrics);
         self.returners(&mut metrics);
@@ -248,6 +251,56 @@ impl MasterMetrics {
             "saline_master_files_changed",
             "Parts of files that were not sent because the file had changed since its hash was told, or its hash was forgotten.",
             self.files.changed(),
+        );
+    }
+
+    fn pillars(&self, metrics: &mut Metrics) {
+        let figures = self.pillars.figures();
+        metrics.durations(
+            "saline_master_pillar_compile_seconds",
+            "How long each compilation of a pillar took, once it had its turn.",
+            figures.compiled(),
+        );
+        metrics.counter(
+            "saline_master_pillars_failed",
+            "Compilations of pillars that had errors: the minion keeps the pillar that it had.",
+            figures.failed(),
+        );
+        metrics.counter(
+            "saline_master_pillars_unchanged",
+            "Compilations of pillars whose minion had the result already.",
+            figures.unchanged(),
+        );
+        metrics.counter(
+            "saline_master_pillar_bytes",
+            "Bytes of pillars that were sent to minions.",
+            figures.sent(),
+        );
+        let (minions, bytes) = self.pillars.kept();
+        metrics.gauge(
+            "saline_master_pillars_kept",
+            "Minions of which the last pillar without errors is in memory.",
+            minions,
+        );
+        metrics.gauge(
+            "saline_master_pillars_kept_bytes",
+            "The size of the pillars in memory.",
+            bytes,
+        );
+        let renderers = self.pillars.renderers();
+        metrics.counter(
+            "saline_master_render_processes",
+            "Processes that were started to render templates.",
+            renderers.processes,
+        );
+        metrics.counters(
+            "saline_master_renderings",
+            "Files that were rendered, by their result.",
+            "result",
+            [
+                ("success", renderers.rendered),
+                ("failure", renderers.failed),
+            ],
         );
     }
 

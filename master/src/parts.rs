@@ -34,6 +34,7 @@ use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
     Revocation, WaitingPolls,
 };
+use crate::pillar::{PillarPrograms, Pillars};
 use crate::publisher::MinionPublisher;
 use crate::returners::Returners;
 use crate::runners::{RunnerParts, Runners};
@@ -147,6 +148,7 @@ pub(crate) struct MasterParts {
     events: Events,
     durable: Arc<DurableEvents>,
     files: FileServer,
+    pillars: Pillars,
     returners: Returners,
 }
 
@@ -165,6 +167,7 @@ impl MasterParts {
         controls: Arc<[Arc<dyn ServerControl>]>,
         bus: Arc<dyn Publisher>,
         listeners: Arc<[Endpoint]>,
+        programs: PillarPrograms,
         context: &Context,
     ) -> Result<Self, MasterError> {
         let sessions = Arc::new(Sessions::new(
@@ -183,7 +186,15 @@ impl MasterParts {
             authorizer: Authorizer::new(settings.clone()),
             audit: audit.map_err(|error| StoreError::io(&config.audit_file(), error))?,
         };
+        let grains = Arc::new(stores.grains);
+        let targets = TargetResolver {
+            keys: keys.clone(),
+            grains: Arc::clone(&grains),
+            settings: settings.clone(),
+            context: context.clone(),
+        };
         Ok(Self {
+            pillars: Pillars::new(settings.clone(), targets, programs, context),
             presence: PresenceReporter {
                 clock: context.clock,
                 sessions: Arc::clone(&sessions),
@@ -205,7 +216,7 @@ impl MasterParts {
             returners: Returners::new(&config),
             disk: DiskReader::new(Arc::clone(&jobs), keys.clone()),
             jobs,
-            grains: Arc::new(stores.grains),
+            grains,
             clock: stores.clock,
             tokens: Arc::new(stores.tokens),
             keys,
@@ -306,6 +317,7 @@ impl MasterParts {
             presence: self.presence.clone(),
             events: self.events.clone(),
             files: self.files.clone(),
+            pillars: self.pillars.clone(),
             calls: self.call_store(&limiter),
             limiter,
         }
@@ -326,6 +338,7 @@ impl MasterParts {
         CallerVerbs {
             store: minion.calls.clone(),
             minion_events: self.minion_event_firer(&minion.limiter),
+            pillars: self.pillars.clone(),
         }
     }
 
@@ -459,6 +472,7 @@ impl MasterParts {
             versions: self.versions,
             settings: self.settings.clone(),
             files: self.files.clone(),
+            pillars: self.pillars.clone(),
         }
     }
 
@@ -479,6 +493,7 @@ impl MasterParts {
     fn revocation(&self) -> Revocation {
         Revocation {
             grains: Arc::clone(&self.grains),
+            pillars: self.pillars.clone(),
             accounts: Arc::clone(&self.accounts),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
@@ -577,6 +592,7 @@ impl MasterParts {
             publisher: self.publisher.clone(),
             events: self.events.clone(),
             files: Arc::clone(self.files.figures()),
+            pillars: self.pillars.clone(),
             refused_handshakes: Arc::clone(&self.refused_handshakes),
             returners: self.returners.clone(),
         }

@@ -25,6 +25,7 @@ use crate::listener::{Handlers, Listener};
 use crate::metrics::MasterMetrics;
 use crate::parts::{MasterParts, Stores};
 use crate::peers::warn_of_unknown;
+use crate::pillar::PillarPrograms;
 use crate::sessions::ListenerKind;
 
 /// A running master.
@@ -195,6 +196,7 @@ impl Master {
                 .iter()
                 .map(|s| s.bound.requests.clone())
                 .collect(),
+            PillarPrograms::beside_this_one(),
             &context,
         )?
         .with_versions(versions);

@@ -12,6 +12,7 @@ use saline_targeting::{Assignments, Nodegroups};
 
 use crate::fileserver::ServedFiles;
 use crate::keys::IdFile;
+use crate::pillar::PillarSettings;
 use crate::wire_time::milliseconds;
 
 /// The configured treatment of unknown keys.
@@ -124,6 +125,8 @@ pub struct SettingsValues {
     pub root_facts: Arc<RootFacts>,
     /// The files that minions may read.
     pub(crate) files: Arc<ServedFiles>,
+    /// Where pillars come from.
+    pub(crate) pillar: Arc<PillarSettings>,
     /// Who may do what.
     pub(crate) access: Arc<AccessSettings>,
     /// The size in bytes at which a new audit file is begun.
@@ -172,6 +175,7 @@ impl SettingsValues {
                 trusted_grains: config.trusted_grains.clone(),
             }),
             files: Arc::new(ServedFiles::of(config)),
+            pillar: Arc::new(PillarSettings::of(config)),
             access: Arc::new(AccessSettings {
                 publisher_acl: config.publisher_acl.clone(),
                 publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 
-use super::{Jid, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest, RefusedVerb, RequestId};
+use super::{
+    Jid, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest, RefusedVerb, RequestId,
+};
 use saline_data::Packed;
 
 /// A request of a caller. Its session has the key of the minion on whose machine it runs, and takes no

@@ -15,12 +15,15 @@ use saline_messages::{
     FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, GrainsReport,
     GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
-    MinionEvents, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
-    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
-    SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
-    TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply,
-    UploadRequest, Welcome, decode, encode,
+    MinionEvents, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim,
+    NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion,
+    PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd, ProtocolVersions,
+    PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
+    RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
+    RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets, SeenFile, SessionId,
+    SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry, TokenName,
+    TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply, UploadRequest,
+    Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -128,7 +131,10 @@ fn pillar_replies() -> [(&'static str, PillarReply); 5] {
         ("Part", PillarReply::Part(part)),
         ("Changed", PillarReply::Changed),
         ("Refused.NoEnvironment", no_environment),
-        ("Refused.Failed", PillarReply::Refused(PillarRefusal::Failed)),
+        (
+            "Refused.Failed",
+            PillarReply::Refused(PillarRefusal::Failed),
+        ),
     ]
 }
 

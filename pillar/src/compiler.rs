@@ -1,22 +1,22 @@
 //! Compiles the pillar of one minion.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use saline_data::Value;
 use saline_render::{Document, RenderError, Request};
 use saline_targeting::{Assignments, Candidate, Grains, Nodegroups};
 
-use crate::MAX_FILES;
 use crate::merge::{MergingStrategy, merge};
 use crate::top;
+use crate::{MAX_DEPTH, MAX_FILES};
 
 /// The minion that a pillar is for, as root knows it.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The id, under which its key is accepted.
     pub id: &'a str,
-    /// The grains that it is believed.
-    pub grains: &'a dyn Grains,
+    /// The grains that it is believed; none while it has reported none.
+    pub grains: Option<&'a dyn Grains>,
     /// What `minions.d` assigns to it: a mapping.
     pub assigned: &'a Value,
 }
@@ -33,6 +33,12 @@ pub struct PillarOptions<'a> {
     pub nodegroups: &'a Nodegroups,
     /// What root assigns to minions.
     pub assignments: &'a Assignments,
+    /// The grains that minions are believed. A target that looks at others is an error, since nobody knows whom it is for.
+    pub trusted_grains: &'a BTreeSet<String>,
+    /// The minion's own environment, which is the only one for [`MergingStrategy::None`].
+    pub saltenv: Option<&'a str>,
+    /// The only environment of the pillar; none for all.
+    pub pillarenv: Option<&'a str>,
 }
 
 /// The files of all environments.
@@ -62,49 +68,42 @@ pub struct Pillar {
     pub errors: Vec<String>,
 }
 
+impl Pillar {
+    /// Puts the entries of a further source over those of this pillar.
+    pub fn merge(&mut self, over: Vec<(String, Value)>, options: &PillarOptions<'_>) {
+        merge(
+            &mut self.entries,
+            over,
+            options.strategy,
+            options.merge_lists,
+        );
+    }
+}
+
+/// Returns the files that the top files choose for a minion, for each environment in the order in which they merge, and
+/// what is wrong with the top files.
+pub fn chosen_files(
+    subject: Subject<'_>,
+    options: &PillarOptions<'_>,
+    environments: &dyn Environments,
+) -> (Vec<(String, Vec<String>)>, Vec<String>) {
+    let mut compiler = Compiler::new(subject, options, environments);
+    let chosen = compiler.chosen();
+    (chosen, compiler.errors)
+}
+
 /// Compiles the pillar of a minion.
 pub fn compile(
     subject: Subject<'_>,
     options: &PillarOptions<'_>,
     environments: &dyn Environments,
 ) -> Pillar {
-    let mut compiler = Compiler {
-        subject,
-        options,
-        environments,
-        errors: Vec::new(),
-        rendered: 0,
-    };
-    let mut names = environments.names();
-    names.sort_by_key(|name| (name != options.base, name.clone()));
-    if options.strategy == MergingStrategy::None {
-        names.truncate(1);
-    }
-    let base = compiler.top(options.base);
+    let mut compiler = Compiler::new(subject, options, environments);
     let mut entries = Vec::new();
-    for environment in &names {
-        let own = match environment == options.base {
-            true => None,
-            false => compiler.top(environment),
-        };
-        // Its own top file speaks for an environment; without one, that of the base does.
-        let Some(section) = own
-            .as_ref()
-            .or(base.as_ref())
-            .and_then(|top| top.get(environment))
-        else {
-            continue;
-        };
-        let minion = Candidate {
-            id: subject.id,
-            grains: Some(subject.grains),
-        };
-        let (files, errors) = top::chosen(section, minion, options.nodegroups, options.assignments);
-        let place = |error| format!("top.sls of {environment}: {error}");
-        compiler.errors.extend(errors.into_iter().map(place));
+    for (environment, files) in compiler.chosen() {
         let mut seen = HashSet::new();
         for name in files {
-            let found = compiler.file(environment, &name, &Value::Null, &mut seen);
+            let found = compiler.file(&environment, &name, &Value::Null, &mut seen);
             compiler.merge(&mut entries, found);
         }
     }
@@ -120,9 +119,63 @@ struct Compiler<'a> {
     environments: &'a dyn Environments,
     errors: Vec<String>,
     rendered: usize,
+    /// How many files include each other, up to the present one.
+    depth: usize,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(
+        subject: Subject<'a>,
+        options: &'a PillarOptions<'a>,
+        environments: &'a dyn Environments,
+    ) -> Self {
+        Self {
+            subject,
+            options,
+            environments,
+            errors: Vec::new(),
+            rendered: 0,
+            depth: 0,
+        }
+    }
+
+    /// Returns the files that the top files choose, for each environment in the order in which they merge.
+    fn chosen(&mut self) -> Vec<(String, Vec<String>)> {
+        let options = self.options;
+        let mut names = self.environments.names();
+        names.sort_by_key(|name| (name != options.base, name.clone()));
+        let only = match options.strategy {
+            MergingStrategy::None => options.pillarenv.or(options.saltenv).or(Some(options.base)),
+            _ => options.pillarenv,
+        };
+        names.retain(|name| only.is_none_or(|only| name == only));
+        let base = self.top(options.base);
+        let mut chosen = Vec::new();
+        for environment in names {
+            let own = match environment == options.base {
+                true => None,
+                false => self.top(&environment),
+            };
+            // Its own top file speaks for an environment; without one, that of the base does.
+            let Some(section) = own
+                .as_ref()
+                .or(base.as_ref())
+                .and_then(|top| top.get(&environment))
+            else {
+                continue;
+            };
+            let minion = Candidate {
+                id: self.subject.id,
+                grains: self.subject.grains,
+            };
+            let (files, errors) = top::chosen(section, minion, options);
+            let place = |error| format!("top.sls of {environment}: {error}");
+            self.errors.extend(errors.into_iter().map(place));
+            chosen.push((environment, files));
+        }
+        chosen
+    }
+
     fn merge(&self, under: &mut Vec<(String, Value)>, over: Vec<(String, Value)>) {
         merge(under, over, self.options.strategy, self.options.merge_lists);
     }
@@ -156,8 +209,9 @@ impl Compiler<'_> {
         defaults: &Value,
     ) -> Request {
         let text = |text: &str| Value::from(text);
-        let mut grains = match self.subject.grains.all().into_owned() {
-            Value::Map(grains) => grains,
+        let grains = self.subject.grains.map(|grains| grains.all().into_owned());
+        let mut grains = match grains {
+            Some(Value::Map(grains)) => grains,
             _ => Vec::new(),
         };
         grains.retain(|(name, _)| name != "id");
@@ -167,6 +221,7 @@ impl Compiler<'_> {
             Value::Map(defaults) => defaults.clone(),
             _ => Vec::new(),
         };
+        let saltenv = self.options.saltenv.unwrap_or(self.options.base);
         let own = [
             ("grains", Value::Map(grains)),
             ("assigned", self.subject.assigned.clone()),
@@ -175,8 +230,11 @@ impl Compiler<'_> {
                 "opts",
                 Value::map([
                     ("id", text(self.subject.id)),
-                    ("saltenv", text(environment)),
-                    ("pillarenv", text(environment)),
+                    ("saltenv", text(saltenv)),
+                    (
+                        "pillarenv",
+                        self.options.pillarenv.map_or(Value::Null, text),
+                    ),
                 ]),
             ),
             ("minion_id", text(self.subject.id)),
@@ -239,9 +297,16 @@ impl Compiler<'_> {
         // What is included comes first, so that the file itself counts.
         let is_init = file.ends_with("/init.sls");
         let mut all = Vec::new();
+        if self.depth >= MAX_DEPTH {
+            let error = format!("{sls}: more than {MAX_DEPTH} files include each other in a row");
+            self.errors.push(error);
+            return entries;
+        }
         for included in self.included(sls, is_init, include) {
             let Included { sls, key, defaults } = included;
+            self.depth += 1;
             let found = self.file(environment, &sls, &defaults, seen);
+            self.depth -= 1;
             let found = key
                 .iter()
                 .flat_map(|key| key.rsplit(':'))

@@ -11,8 +11,11 @@ mod merge;
 mod tests;
 mod top;
 
-pub use compiler::{Environments, Pillar, PillarOptions, Subject, compile};
+pub use compiler::{Environments, Pillar, PillarOptions, Subject, chosen_files, compile};
 pub use merge::MergingStrategy;
 
 /// The most files of one pillar.
 pub const MAX_FILES: usize = 1000;
+
+/// The most files that include each other in a row.
+pub const MAX_DEPTH: usize = 32;

@@ -1,7 +1,9 @@
 //! The top file: which files are for which minions.
 
 use saline_data::Value;
-use saline_targeting::{Assignments, Candidate, Inclusion, Nodegroups, Target, TargetKind};
+use saline_targeting::{Candidate, Inclusion, Target, TargetKind};
+
+use crate::PillarOptions;
 
 /// The files that a section of a top file names for one minion, in its order, each once.
 ///
@@ -10,8 +12,7 @@ use saline_targeting::{Assignments, Candidate, Inclusion, Nodegroups, Target, Ta
 pub(crate) fn chosen(
     section: &Value,
     minion: Candidate<'_>,
-    nodegroups: &Nodegroups,
-    assignments: &Assignments,
+    options: &PillarOptions<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let (mut files, mut errors) = (Vec::new(), Vec::new());
     let Value::Map(entries) = section else {
@@ -24,7 +25,7 @@ pub(crate) fn chosen(
         return (files, errors);
     };
     for (expression, named) in entries {
-        match names(expression, named, minion, nodegroups, assignments) {
+        match names(expression, named, minion, options) {
             Ok(names) => {
                 for name in names {
                     if !files.contains(&name) {
@@ -43,8 +44,7 @@ fn names(
     expression: &str,
     named: &Value,
     minion: Candidate<'_>,
-    nodegroups: &Nodegroups,
-    assignments: &Assignments,
+    options: &PillarOptions<'_>,
 ) -> Result<Vec<String>, String> {
     const TAKES: &str =
         "takes a list of files, in which `match: grain` may say what kind of target it is";
@@ -76,9 +76,15 @@ fn names(
         kind,
         expression: expression.to_owned(),
     };
-    let expanded = target.expand(nodegroups, assignments);
+    let expanded = target.expand(options.nodegroups, options.assignments);
     let compiled = expanded.and_then(|expanded| expanded.target.compile());
     let compiled = compiled.map_err(|error| error.to_string().replace('\n', " "))?;
+    if !compiled.looks_only_at(options.trusted_grains) {
+        return Err(
+            "it looks at grains that are not in `trusted_grains`, or at addresses, and a minion says of itself what these are"
+                .to_owned(),
+        );
+    }
     match compiled.decide(minion) {
         Ok(Inclusion::Included) => Ok(names),
         Ok(Inclusion::Excluded | Inclusion::Unknown) => Ok(Vec::new()),

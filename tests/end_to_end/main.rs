@@ -30,6 +30,7 @@ mod monitoring;
 mod moving;
 mod outliving_jobs;
 mod own_functions;
+mod pillar;
 mod presence;
 mod private_files;
 mod returners;

@@ -138,7 +138,7 @@ pub(super) const fn file_recv_max_size() -> OptionDoc<MasterConfig> {
     }
 }
 
-fn environments(given: &Given<'_>) -> Result<Environments, YamlError> {
+pub(super) fn environments(given: &Given<'_>) -> Result<Environments, YamlError> {
     let Content::Map(entries) = &given.node.content else {
         return Err(given.wrong(TAKES));
     };

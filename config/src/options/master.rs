@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{access_rules, common, file_roots, nodegroups, returners, schedule};
+use super::{access_rules, common, file_roots, nodegroups, pillar_sources, returners, schedule};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
@@ -441,6 +441,10 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     file_roots::file_buffer_size(),
     file_roots::file_recv(),
     file_roots::file_recv_max_size(),
+    pillar_sources::pillar_roots(),
+    pillar_sources::pillar_source_merging_strategy(),
+    pillar_sources::pillar_merge_lists(),
+    pillar_sources::ext_pillar(),
     returners::LOCAL_FILE,
     returners::SQLITE3_DATABASE,
     returners::EXECUTABLE_COMMAND,

@@ -8,6 +8,7 @@ mod master;
 mod master_role;
 mod minion;
 mod nodegroups;
+mod pillar_sources;
 mod returners;
 mod schedule;
 mod ssl;

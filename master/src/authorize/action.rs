@@ -108,12 +108,15 @@ impl Action {
                 | MinionRequest::FireEvents(_)
                 | MinionRequest::Grains(_)
                 | MinionRequest::Files(_)
+                | MinionRequest::Pillar(_)
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
                 | MinionRequest::Scheduled(_)
                 | MinionRequest::Goodbye(_),
             ) => Self::ActAsMinion,
-            Caller(CallerRequest::Return(_) | CallerRequest::FireEvents(_)) => Self::ActAsCaller,
+            Caller(
+                CallerRequest::Return(_) | CallerRequest::FireEvents(_) | CallerRequest::Pillar(_),
+            ) => Self::ActAsCaller,
             Pending(PendingRequest::Poll) => Self::PollOwnKey,
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum Resource {
     Parts,
     /// The requests about files.
     Files,
+    /// The pillars that are compiled.
+    Pillars,
     /// The events that are fired.
     Events,
     /// The bytes of those events.
@@ -47,7 +49,7 @@ pub(crate) enum Resource {
 
 impl Resource {
     /// Every resource, in the order of their numbers.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::BytesIn,
         Self::BytesOut,
         Self::Rows,
@@ -57,6 +59,7 @@ impl Resource {
         Self::Grains,
         Self::Parts,
         Self::Files,
+        Self::Pillars,
         Self::Events,
         Self::EventBytes,
         Self::Calls,
@@ -77,6 +80,7 @@ impl fmt::Display for Resource {
             Self::Grains => "its reports of changed grains",
             Self::Parts => "the parts of its large returns",
             Self::Files => "its requests about files",
+            Self::Pillars => "the pillars that are compiled for it",
             Self::Events => "its events (minion_event_rate)",
             Self::EventBytes => "the bytes of its events (minion_event_bytes)",
             Self::Calls => "the calls and scheduled jobs that are stored for it",
@@ -113,6 +117,9 @@ pub(crate) struct AccountLimits {
     /// Requests about files. 2,000 a second: parts of 128 KiB at `bytes_out`, or two thousand small files, each of
     /// which takes two.
     pub(crate) files: Rate,
+    /// Compilations of the pillar. One a second, thirty at once: each takes a processor for some milliseconds, and a minion
+    /// asks when it begins and when somebody tells it to.
+    pub(crate) pillars: Rate,
     /// Calls that are stored, and parts of the returns of scheduled jobs: each call, and each scheduled job, is a job and a return on the
     /// master's disk for which nobody asked. 10 a second.
     pub(crate) calls: Rate,
@@ -145,6 +152,10 @@ impl Default for AccountLimits {
             },
             parts: rate(2_000.0),
             files: rate(2_000.0),
+            pillars: Rate {
+                per_second: 1.0,
+                burst: 30.0,
+            },
             calls: rate(10.0),
             call_bytes: Rate {
                 per_second: MIB / 64.0,
@@ -168,6 +179,7 @@ impl AccountLimits {
             Resource::Grains => self.grains,
             Resource::Parts => self.parts,
             Resource::Files => self.files,
+            Resource::Pillars => self.pillars,
             Resource::Events => rate(events.events? as f64),
             Resource::EventBytes => rate(events.bytes? as f64),
             Resource::Calls => self.calls,

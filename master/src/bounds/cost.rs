@@ -2,7 +2,7 @@
 
 use saline_messages::{
     CallerRequest, CallerReturn, FileRequest, Jid, MinionEvent, MinionEvents, MinionRequest,
-    PackedArguments, ScheduledReturn,
+    PackedArguments, PillarRequest, ScheduledReturn,
 };
 
 use super::account_limits::Resource;
@@ -61,6 +61,7 @@ impl Cost {
                 cost.add(Resource::Files, LISTING);
             }
             MinionRequest::Files(_) => cost.add(Resource::Files, 1),
+            MinionRequest::Pillar(request) => cost.add_pillar(request),
         }
         cost
     }
@@ -73,6 +74,10 @@ impl Cost {
             CallerRequest::FireEvents(events) => {
                 cost.add(Resource::Rows, 1);
                 cost.add_events(events);
+            }
+            CallerRequest::Pillar(request) => {
+                cost.add(Resource::Rows, 1);
+                cost.add_pillar(request);
             }
         }
         cost
@@ -121,6 +126,14 @@ impl Cost {
         self.add(Resource::CallBytes, bytes);
     }
 
+    fn add_pillar(&mut self, request: &PillarRequest) {
+        match request {
+            PillarRequest::Compile { .. } => self.add(Resource::Pillars, 1),
+            // It is in memory, and costs its bytes.
+            PillarRequest::Part { .. } => {}
+        }
+    }
+
     fn add_events(&mut self, events: &MinionEvents) {
         let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
         self.add(Resource::Events, events.events.len());
@@ -147,6 +160,7 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::Goodbye(_)
         | MinionRequest::Scheduled(_)
         | MinionRequest::Grains(_)
-        | MinionRequest::Files(_) => Vec::new(),
+        | MinionRequest::Files(_)
+        | MinionRequest::Pillar(_) => Vec::new(),
     }
 }

@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use saline_jailed_files::{FileVersion, JailedFile};
 use saline_messages::{TransferDigest, TransferId};
 
 /// The most files in each of the two generations; each takes about 150 bytes.
 const MOST: usize = 32 * 1024;
-
-/// A file that changed so shortly before it was read may have changed once more in the same tick of the clock of its file
-/// system, without another version. Two seconds: FAT has no finer times.
-const SETTLES: Duration = Duration::from_secs(2);
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 * 1024;
@@ -59,7 +55,7 @@ impl Hashes {
         let known = KnownHash {
             version,
             hash,
-            is_settled: is_settled(&version, began),
+            is_settled: version.is_settled(began),
         };
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         generations.insert((version.device, version.inode), known);
@@ -87,16 +83,6 @@ impl KnownHash {
     }
 }
 
-fn is_settled(version: &FileVersion, began: SystemTime) -> bool {
-    let since_1970 = began
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let settled_at = (since_1970.saturating_sub(SETTLES).as_secs()).cast_signed();
-    // Somebody set a time in the future: a later write sets another one.
-    let is_set = version.modified.0 > since_1970.as_secs().cast_signed();
-    version.changed.0 < settled_at && (is_set || version.modified.0 < settled_at)
-}
-
 /// Reads a file to its end and returns its hash; none when it has another length than it had when it was opened.
 pub(super) fn hash(file: &JailedFile) -> io::Result<Option<TransferId>> {
     let size = file.version().size;
@@ -120,6 +106,8 @@ pub(super) fn hash(file: &JailedFile) -> io::Result<Option<TransferId>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn version(inode: u64) -> FileVersion {

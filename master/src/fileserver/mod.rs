@@ -16,7 +16,6 @@ mod sending_window;
 mod served;
 #[cfg(test)]
 mod tests;
-mod under_way;
 mod uploads;
 
 use std::path::PathBuf;
@@ -32,6 +31,7 @@ use saline_messages::{
 use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
+use crate::bounds::UnderWay;
 use crate::settings::LiveSettings;
 pub(crate) use figures::FileFigures;
 use hashes::Hashes;
@@ -41,7 +41,6 @@ use pushed::PushedFiles;
 use reader::Reader;
 use sending_window::SendingWindow;
 pub(crate) use served::ServedFiles;
-use under_way::UnderWay;
 pub(crate) use uploads::UploadError;
 use uploads::Uploads;
 
@@ -54,6 +53,9 @@ const WAIT: Duration = Duration::from_secs(8);
 /// The most requests of all minions that wait at once: a quarter of what a transport hands out unanswered, so that files
 /// never keep heartbeats and returns from being read.
 const MOST_AT_ONCE: usize = 4096;
+
+/// The most requests of one minion: two parts for each of four jobs.
+const MOST_OF_ONE: usize = 8;
 
 /// Serves files. Clones share everything.
 #[derive(Debug, Clone)]
@@ -102,7 +104,7 @@ impl FileServer {
             )),
             uploads: Arc::new(Uploads::new(uploads, Arc::clone(&figures), context.clone())),
             window: Arc::new(SendingWindow::new(context.clock)),
-            under_way: Arc::default(),
+            under_way: UnderWay::new(MOST_OF_ONE),
             places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
             figures,
         }

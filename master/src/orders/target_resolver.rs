@@ -10,7 +10,7 @@ use saline_targeting::{CompiledTarget, Expanded, PackedGrains, Target, TargetErr
 use super::trusted::{Chosen, Claimed, Trusted, judge};
 use crate::authorize::{Authorizer, Principal};
 use crate::grains::GrainsTable;
-use crate::keys::{KeyAccess, KeyStore};
+use crate::keys::{KeyAccess, KeyOnDisk, KeyStore};
 use crate::settings::{LiveSettings, RootFacts};
 
 /// Finds the minions that targets include.
@@ -76,6 +76,28 @@ fn given_up(minion: Option<&MinionId>) -> String {
 }
 
 impl TargetResolver {
+    /// Returns what root says of one minion; none if its key is not accepted now.
+    ///
+    /// # Errors
+    /// When its key cannot be read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub(crate) async fn trusted(&self, id: &MinionId) -> Result<Option<Trusted>, ResolveError> {
+        let key = self.keys.keys_on_disk(vec![id.clone()]).await.pop();
+        match key {
+            Some((_, KeyOnDisk::Accepted(_))) => {}
+            Some((_, KeyOnDisk::NotAccepted)) => return Ok(None),
+            Some((_, KeyOnDisk::Unreadable)) | None => {
+                let why = format!("the key of minion {id} cannot be read");
+                return Err(ResolveError::Keys(why));
+            }
+        }
+        let root = self.settings.now().root_facts;
+        let reported = self.grains.of(std::slice::from_ref(id)).pop().flatten();
+        Ok(Some(Trusted::of(id, reported, &root)))
+    }
+
     /// Finds the minions that a target includes. With `include_unknown` also those about which it cannot decide, since
     /// they have reported no grains; Salt always expects these.
     ///

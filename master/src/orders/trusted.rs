@@ -51,6 +51,22 @@ impl Trusted {
         }
     }
 
+    /// Returns the id.
+    pub fn id(&self) -> &MinionId {
+        &self.id
+    }
+
+    /// Returns the trusted grains; none while the minion has reported no grains, so that a target that looks at them decides
+    /// nothing.
+    pub fn grains(&self) -> Option<&dyn Grains> {
+        self.reported.is_some().then_some(self as &dyn Grains)
+    }
+
+    /// Returns what root says of all minions.
+    pub(crate) fn root(&self) -> &RootFacts {
+        &self.root
+    }
+
     /// Returns what `minions.d` assigns to the minion: its roles and attributes, a mapping.
     ///
     /// # Errors
@@ -102,10 +118,9 @@ pub(super) trait Facts {
 
 impl Facts for Trusted {
     fn candidate(&self) -> Candidate<'_> {
-        let has_reported = self.reported.is_some();
         Candidate {
             id: self.id.as_str(),
-            grains: has_reported.then_some(self as &dyn Grains),
+            grains: self.grains(),
         }
     }
 

@@ -11,6 +11,7 @@ use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt,
 use super::{MasterParts, Stores};
 use crate::job_signer::JobSigner;
 use crate::keys::{KeyAccess, KeyStore, OperatorStore};
+use crate::pillar::PillarPrograms;
 
 /// A master without gates: its parts are asked directly.
 pub(crate) struct TestMaster {
@@ -53,6 +54,7 @@ impl TestMaster {
             Arc::from([Arc::clone(&server.control)]),
             server.publisher,
             Arc::from([]),
+            PillarPrograms::in_this_test(),
             &context,
         )
         .unwrap();

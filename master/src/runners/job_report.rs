@@ -73,7 +73,7 @@ pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>
     if stored.end.is_none() {
         match run.table.with_jid(jid) {
             Some(other) => {
-                let end = other.end().map(|end| stored_form(end.bytes()));
+                let end = other.end().map(|end| stored_form(&other, &end));
                 stored.end = end.transpose()?;
             }
             // It has ended while it was read, unless its master has stopped.

@@ -235,8 +235,8 @@ async fn lookup_jid(
     if let Some(stored) = job_report::stored_run(run, &jid).await? {
         return match stored.end {
             Some(end) => Ok(Returned {
-                payload: Packed::map([(master_name(), end.payload)]),
                 success: end.success,
+                ..Packed::map([(master_name(), end.payload)]).into()
             }),
             None => {
                 run.note(match run.table.with_jid(&jid) {

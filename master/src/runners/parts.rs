@@ -14,6 +14,7 @@ use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
 use crate::orders::TargetResolver;
 use crate::orders::{CancelOrder, PublishOrder};
+use crate::pillar::Pillars;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
@@ -38,6 +39,7 @@ pub(crate) struct RunnerParts {
     pub(crate) versions: ProtocolVersions,
     pub(crate) settings: LiveSettings,
     pub(crate) files: FileServer,
+    pub(crate) pillars: Pillars,
 }
 
 impl RunnerParts {

@@ -8,6 +8,8 @@ pub(super) struct Returned {
     pub(super) payload: Packed,
     /// Whether it found what it should.
     pub(super) success: bool,
+    /// Whether it is for the one alone who began the run: it is not stored, and not on the event bus.
+    pub(super) is_secret: bool,
 }
 
 impl From<Packed> for Returned {
@@ -15,6 +17,7 @@ impl From<Packed> for Returned {
         Self {
             payload,
             success: true,
+            is_secret: false,
         }
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct RunState {
     pub(crate) kill: CancellationToken,
     /// Whether the job store keeps the end of the run.
     pub(crate) is_kept: AtomicBool,
+    /// Whether the end is for the one alone who began the run. Set before the run has ended.
+    pub(crate) is_secret: AtomicBool,
 }
 
 impl RunState {
@@ -102,6 +104,11 @@ impl RunState {
     /// Whether the run has begun and not ended.
     pub(super) fn is_under_way(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Beginning | Phase::Running)
+    }
+
+    /// Whether the end of the run is for the one alone who began it.
+    pub(super) fn is_secret(&self) -> bool {
+        self.is_secret.load(Ordering::SeqCst)
     }
 
     /// Whether the job store keeps the end of the run.

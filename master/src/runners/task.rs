@@ -122,6 +122,7 @@ impl Runners {
             phase: watch::Sender::new(Phase::Beginning),
             kill: CancellationToken::new(),
             is_kept: AtomicBool::new(call.is_async),
+            is_secret: AtomicBool::new(false),
         });
         let most = match function.blocks {
             true => MAX_RUNNING,
@@ -187,7 +188,7 @@ impl Runners {
         // In this order: either the task sees it when the run ends, or the end is seen here.
         state.is_kept.store(true, Ordering::SeqCst);
         match state.end() {
-            Some(end) => store_end(&self.parts, state, end.bytes()).await,
+            Some(end) => store_end(&self.parts, state, &end).await,
             None => Ok(()),
         }
     }
@@ -238,7 +239,7 @@ impl RunTask {
             state.fun
         );
         self.parts.events.run_new(&state.report()).await;
-        let end = self.end().await;
+        let mut end = self.end().await;
         let encoded = Outgoing::new(encode(&end));
         state.phase.send_replace(Phase::Ended(encoded.clone()));
         self.table.trim();
@@ -246,6 +247,9 @@ impl RunTask {
         match &end.error {
             None => tracing::info!("runner {}: {} has ended", state.jid, state.fun),
             Some(error) => tracing::info!("runner {}: {} failed: {error}", state.jid, state.fun),
+        }
+        if state.is_secret() {
+            end.payload = not_kept();
         }
         let tell = async {
             self.parts.events.run_returned(&state.report(), &end).await;
@@ -261,7 +265,7 @@ impl RunTask {
         let (state, clock) = (&self.state, self.parts.clock());
         let mut has_failed = false;
         while state.is_kept() {
-            let Err(error) = store_end(&self.parts, state, end.bytes()).await else {
+            let Err(error) = store_end(&self.parts, state, &end).await else {
                 return;
             };
             let is_final = matches!(error, StoreError::Removed) || clock.now() >= until;
@@ -321,12 +325,15 @@ impl RunTask {
         };
         let notes = run.take_notes();
         match ended {
-            Ok(returned) => RunnerEnd {
-                success: returned.success,
-                error: None,
-                notes,
-                payload: returned.payload,
-            },
+            Ok(returned) => {
+                state.is_secret.store(returned.is_secret, Ordering::SeqCst);
+                RunnerEnd {
+                    success: returned.success,
+                    error: None,
+                    notes,
+                    payload: returned.payload,
+                }
+            }
             Err(error) => RunnerEnd {
                 success: false,
                 error: Some(error),
@@ -388,14 +395,29 @@ async fn store(parts: &RunnerParts, state: &RunState) -> Result<(), StoreError> 
 }
 
 /// Stores how a run has ended.
-async fn store_end(parts: &RunnerParts, state: &RunState, end: &[u8]) -> Result<(), StoreError> {
-    parts.jobs.end_run(&state.jid, stored_form(end)?).await
+async fn store_end(
+    parts: &RunnerParts,
+    state: &RunState,
+    end: &Outgoing,
+) -> Result<(), StoreError> {
+    let stored = stored_form(state, end)?;
+    parts.jobs.end_run(&state.jid, stored).await
+}
+
+/// Returns what stands in the place of a return that is for the one alone who began the run.
+fn not_kept() -> Packed {
+    Packed::pack(&Value::from(
+        "the return was secret, and is not kept: run this without --async",
+    ))
 }
 
 /// Returns how a run has ended as it is stored. Instead of a return, a run that failed has its error.
-pub(super) fn stored_form(end: &[u8]) -> Result<StoredRunEnd, StoreError> {
-    let end: RunnerEnd =
-        decode(end).map_err(|_| StoreError::corrupt("the end of a run", "other bytes"))?;
+pub(super) fn stored_form(state: &RunState, end: &Outgoing) -> Result<StoredRunEnd, StoreError> {
+    let mut end: RunnerEnd =
+        decode(end.bytes()).map_err(|_| StoreError::corrupt("the end of a run", "other bytes"))?;
+    if state.is_secret() {
+        end.payload = not_kept();
+    }
     let bytes = end.payload.as_bytes().len();
     let error = end.error.or_else(|| {
         (bytes > MAX_STORED).then(|| {

@@ -5,6 +5,7 @@ use saline_messages::{CallerReply, CallerRequest, EventOrigin, MAX_EVENTS, Minio
 use super::call_store::{CallStore, CallStored};
 use super::minion::{FIRING_DELAY, NO_ROOM};
 use crate::events::MinionEventFirer;
+use crate::pillar::{PillarAnswer, Pillars};
 
 /// Carries out the requests of callers, which draw on the account of their minion.
 #[derive(Debug)]
@@ -12,6 +13,7 @@ pub struct CallerVerbs {
     pub(crate) store: CallStore,
     /// Apart from that of the minion, since its events are numbered by another start.
     pub(crate) minion_events: MinionEventFirer,
+    pub(crate) pillars: Pillars,
 }
 
 impl CallerVerbs {
@@ -33,6 +35,11 @@ impl CallerVerbs {
                     Err(error) => CallerReply::Failed(error.to_string()),
                 }
             }
+            CallerRequest::Pillar(request) => match self.pillars.answer(id, request).await {
+                PillarAnswer::Reply(reply) => CallerReply::Pillar(reply),
+                PillarAnswer::Busy(delay) => CallerReply::busy(delay),
+                PillarAnswer::Malformed => CallerReply::Refused(RefusedVerb::Malformed),
+            },
             CallerRequest::Return(returned) if !returned.is_within_bounds() => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }

@@ -8,7 +8,7 @@ use saline_data::printable::number_of;
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
     MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
-    PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
+    PillarRequest, PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
 };
 
 use super::call_store::CallStore;
@@ -20,6 +20,7 @@ use crate::grains::{GrainsTable, GrainsTaken};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, PartOutcome, StoreError};
 use crate::peers::PresenceReporter;
+use crate::pillar::{PillarAnswer, Pillars};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, SessionState, Sessions};
 
@@ -51,6 +52,7 @@ pub struct MinionVerbs {
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
     pub(crate) files: FileServer,
+    pub(crate) pillars: Pillars,
     /// Makes the jobs of what the minion's schedule ran.
     pub(crate) calls: CallStore,
 }
@@ -145,6 +147,7 @@ impl MinionVerbs {
                 }
             }
             MinionRequest::Files(request) => Ok(self.files.answer(id, request).await),
+            MinionRequest::Pillar(request) => Ok(self.pillar(session, id, request).await),
             MinionRequest::Scheduled(returned) if returned.run.is_within_bounds() => {
                 self.store_scheduled(id, returned).await
             }
@@ -161,6 +164,27 @@ impl MinionVerbs {
                 self.presence.gone(std::slice::from_ref(id)).await;
                 Ok(MinionReply::Done)
             }
+        }
+    }
+
+    /// Gives a minion its pillar.
+    async fn pillar(
+        &self,
+        session: &Session,
+        id: &MinionId,
+        request: PillarRequest,
+    ) -> MinionReply {
+        let answer = self.pillars.answer(id, request).await;
+        // Looked at after it was compiled and kept: whoever deletes the minion's key ends the session first, and then forgets
+        // the pillar.
+        if session.state() == SessionState::KeyGone {
+            self.pillars.forget(id);
+            return MinionReply::Refused(RefusedVerb::KeyGone);
+        }
+        match answer {
+            PillarAnswer::Reply(reply) => MinionReply::Pillar(reply),
+            PillarAnswer::Busy(delay) => MinionReply::busy(delay),
+            PillarAnswer::Malformed => MinionReply::Refused(RefusedVerb::Malformed),
         }
     }
 

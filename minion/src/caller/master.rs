@@ -185,6 +185,10 @@ impl CallerSession {
                     return Err(TellError::Refused(why.to_string()));
                 }
                 Ok(CallerReply::Failed(why)) => return Err(TellError::Refused(why)),
+                Ok(CallerReply::Pillar(_)) => {
+                    let why = "it gave an answer to another question";
+                    return Err(TellError::Refused(why.to_owned()));
+                }
                 Err(ChannelError::Busy { after }) => after,
                 Err(error) => return Err(error.into()),
             };

@@ -69,7 +69,7 @@ fn compiled_with(strategy: MergingStrategy, merge_lists: bool, tree: &Tree) -> P
     .unwrap();
     let subject = Subject {
         id: "web1",
-        grains: &grains,
+        grains: Some(&grains),
         assigned: &assignments.of("web1").unwrap(),
     };
     let options = PillarOptions {
@@ -78,6 +78,9 @@ fn compiled_with(strategy: MergingStrategy, merge_lists: bool, tree: &Tree) -> P
         base: "base",
         nodegroups: &Nodegroups::default(),
         assignments: &assignments,
+        trusted_grains: &["os".to_owned()].into(),
+        saltenv: None,
+        pillarenv: None,
     };
     compile(subject, &options, tree)
 }
@@ -192,7 +195,7 @@ fn mistakes_are_told_with_their_places() {
     let pillar = compiled(&[
         (
             "base/top.sls",
-            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n",
+            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n  'G@roles:web': [a]\n  'not G@roles:db': [a]\n",
         ),
         ("base/a.sls", "k: {{ nothing }}\n"),
         ("base/list.sls", "include: a\nl: 1\n"),
@@ -202,6 +205,8 @@ fn mistakes_are_told_with_their_places() {
         "top.sls of base: the target \"x and\": ",
         "top.sls of base: the target \"*y\": takes a list of files",
         "top.sls of base: the target \"z\": `match: q` names no kind of target",
+        "top.sls of base: the target \"G@roles:web\": it looks at grains that are not in `trusted_grains`",
+        "top.sls of base: the target \"not G@roles:db\": it looks at grains that are not in `trusted_grains`",
         "/srv/pillar/a.sls:1:7: `nothing` is undefined",
         "base has no file none.sls and no none/init.sls",
         "\"../b\" is no name of a file",

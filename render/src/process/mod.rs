@@ -15,4 +15,4 @@ mod sandbox;
 mod tests;
 
 pub use main_loop::main;
-pub use renderers::{RenderProgram, Renderers};
+pub use renderers::{RenderCounts, RenderProgram, Renderers};

@@ -251,8 +251,7 @@ impl Renderers {
     }
 
     /// Returns the pids of the processes that wait for an order.
-    #[cfg(test)]
-    pub(super) fn idle_pids(&self) -> Vec<rustix::process::Pid> {
+    pub fn idle_pids(&self) -> Vec<rustix::process::Pid> {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.idle
             .iter()

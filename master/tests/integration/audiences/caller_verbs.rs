@@ -5,7 +5,7 @@ use saline_messages::{
     Arguments, CallerRequest, CallerReturn, MinionEvent, MinionEvents, RequestId, StartId,
 };
 
-use super::verbs::START;
+use super::verbs::{START, pillar_request};
 
 /// Returns the verb after this one; none after the last.
 fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
@@ -18,7 +18,8 @@ fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
                 data: Packed::pack(&Value::Map(vec![("id".into(), Value::from("victim"))])),
             }],
         }),
-        CallerRequest::FireEvents(_) => return None,
+        CallerRequest::FireEvents(_) => CallerRequest::Pillar(pillar_request()),
+        CallerRequest::Pillar(_) => return None,
     })
 }
 

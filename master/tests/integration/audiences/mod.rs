@@ -10,9 +10,10 @@ use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, FileRefusal, FileReply,
-    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId,
-    ReturnVerdict, Role, Secrets, SessionId, encode,
+    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionPillar,
+    MinionReply, MinionRequest, OperatorReply, OperatorRequest, Outgoing, PillarReply,
+    PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, Secrets, SessionId,
+    encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
 use saline_targeting::{Target, TargetKind};
@@ -99,6 +100,16 @@ async fn refusal(peer: &Peer, verb: &impl Serialize) -> RefusedVerb {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Holds that a reply is a pillar without entries: the master has no files of pillars.
+pub fn check_empty_pillar(reply: &PillarReply) {
+    let empty = MinionPillar {
+        entries: Some(Packed::pack(&Value::Map(Vec::new()))),
+        errors: Vec::new(),
+    };
+    let part = Outgoing::new(empty.to_bytes()).part(0, usize::MAX);
+    assert_eq!(*reply, PillarReply::Part(part));
 }
 
 #[tokio::test]
@@ -197,6 +208,10 @@ async fn another_minion_acts_for_itself_alone() {
                 let refused = FileReply::Refused(FileRefusal::NotTaken);
                 assert_eq!(reply, MinionReply::Files(refused));
             }
+            (MinionRequest::Pillar(_), MinionReply::Pillar(reply)) => {
+                check_empty_pillar(&reply);
+            }
+            (MinionRequest::Pillar(_), reply) => panic!("{reply:?}"),
             (
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)

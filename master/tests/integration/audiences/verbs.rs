@@ -5,9 +5,9 @@ use saline_data::{Packed, Value};
 use saline_messages::{
     Arguments, BatchRequest, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid, JobAccount,
     KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest,
-    Outgoing, PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
-    RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId, UploadRequest,
-    encode,
+    Outgoing, PillarRequest, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
+    RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId,
+    UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -94,9 +94,20 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             path: "forged".into(),
             part: Outgoing::new(b"forged".to_vec()).part(0, usize::MAX),
         }),
-        MinionRequest::Files(_) => MinionRequest::Goodbye(None),
+        MinionRequest::Files(_) => MinionRequest::Pillar(pillar_request()),
+        MinionRequest::Pillar(_) => MinionRequest::Goodbye(None),
         MinionRequest::Goodbye(_) => return None,
     })
+}
+
+/// Returns a request for the pillar.
+pub fn pillar_request() -> PillarRequest {
+    PillarRequest::Compile {
+        saltenv: None,
+        pillarenv: None,
+        known: None,
+        bytes: 1_000,
+    }
 }
 
 /// Returns an example of every verb of minions about this job, the one that ends the session last.

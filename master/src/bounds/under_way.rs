@@ -2,48 +2,60 @@
 //! from a turn.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_messages::MinionId;
 
-/// The most requests of one minion: two parts for each of four jobs.
-const MOST: usize = 8;
-
-/// The numbers of requests that are under way.
-#[derive(Debug, Default)]
-pub(super) struct UnderWay(Mutex<HashMap<MinionId, usize>>);
+/// The numbers of requests of one kind that are under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    /// The most of one minion.
+    most: usize,
+    numbers: Mutex<HashMap<MinionId, usize>>,
+}
 
 /// A request that is under way until this is dropped.
 #[derive(Debug)]
-pub(super) struct RequestUnderWay<'a> {
-    all: &'a UnderWay,
-    id: &'a MinionId,
+pub(crate) struct RequestUnderWay {
+    all: Arc<UnderWay>,
+    id: MinionId,
 }
 
 impl UnderWay {
+    /// Creates the numbers of requests of which one minion may have `most`.
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            numbers: Mutex::default(),
+        })
+    }
+
     /// Begins a request of a minion; none when it has as many as it may.
-    pub(super) fn begin<'a>(&'a self, id: &'a MinionId) -> Option<RequestUnderWay<'a>> {
+    pub(crate) fn begin(self: &Arc<Self>, id: &MinionId) -> Option<RequestUnderWay> {
         let mut numbers = self.lock();
         let number = numbers.entry(id.clone()).or_default();
-        if *number >= MOST {
+        if *number >= self.most {
             return None;
         }
         *number += 1;
-        Some(RequestUnderWay { all: self, id })
+        Some(RequestUnderWay {
+            all: Arc::clone(self),
+            id: id.clone(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<MinionId, usize>> {
         // Every change under this lock is complete in one step, so a poisoned lock is still valid.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for RequestUnderWay<'_> {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         let mut numbers = self.all.lock();
-        match numbers.get_mut(self.id) {
+        match numbers.get_mut(&self.id) {
             Some(number) if *number > 1 => *number -= 1,
-            _ => drop(numbers.remove(self.id)),
+            _ => drop(numbers.remove(&self.id)),
         }
     }
 }
@@ -54,7 +66,8 @@ mod tests {
 
     #[test]
     fn one_minion_has_a_bounded_number_and_others_have_theirs() {
-        let (all, one) = (UnderWay::default(), MinionId::parse("a").unwrap());
+        const MOST: usize = 3;
+        let (all, one) = (UnderWay::new(MOST), MinionId::parse("a").unwrap());
         let other = MinionId::parse("b").unwrap();
         let mut begun: Vec<_> = (0..MOST).map(|_| all.begin(&one).unwrap()).collect();
         assert!(all.begin(&one).is_none());

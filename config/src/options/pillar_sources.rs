@@ -1,0 +1,126 @@
+//! The options about pillar.
+
+use std::path::PathBuf;
+
+use saline_data::Value;
+use saline_data::yaml::{Content, Node, YamlError};
+
+use super::file_roots::environments;
+use crate::given::Given;
+use crate::pillar_sources::{ExternalPillar, MERGING_STRATEGIES};
+use crate::{MasterConfig, OptionDoc, Secrecy};
+
+/// The kind of value that `ext_pillar` takes.
+const EXTERNAL_TAKES: &str = "a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`";
+
+pub(super) const fn pillar_roots() -> OptionDoc<MasterConfig> {
+    OptionDoc {
+        name: "pillar_roots",
+        secrecy: Secrecy::Public,
+        unit: "a mapping of environments to lists of absolute paths",
+        default: "",
+        help: "The folders with the top files and the files of pillars. The first folder of an environment that has a file \
+               counts. The paths are not taken under `root_dir`. They must not lie below `file_roots`, whose files every \
+               minion may read. Not set: `base` with `/srv/pillar`. See `docs/pillar.md`.",
+        read: |config, given| {
+            config.pillar.roots = given.optional(environments)?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn pillar_source_merging_strategy() -> OptionDoc<MasterConfig> {
+    OptionDoc {
+        name: "pillar_source_merging_strategy",
+        secrecy: Secrecy::Public,
+        unit: "smart, recurse, overwrite or none",
+        default: "smart",
+        help: "How the files of a pillar become one. `recurse` merges mappings at every depth, and `smart` does the same here; \
+               with `overwrite` the later value of a key counts as a whole; `none` merges as `recurse`, and takes the files of \
+               the minion's own environment alone.",
+        read: |config, given| {
+            config.pillar.strategy = given.checked("the name of a strategy", |text| {
+                let known = MERGING_STRATEGIES.into_iter().find(|name| *name == text);
+                known.ok_or_else(|| match text {
+                    "aggregate" => "takes smart, recurse, overwrite or none: aggregate needs Salt's renderer yamlex, which \
+                                    Saline does not have"
+                        .to_owned(),
+                    _ => format!("takes smart, recurse, overwrite or none, not {text:?}"),
+                })
+            })?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn pillar_merge_lists() -> OptionDoc<MasterConfig> {
+    OptionDoc {
+        name: "pillar_merge_lists",
+        secrecy: Secrecy::Public,
+        unit: "True or False",
+        default: "False",
+        help: "Whether two lists under one key are put together where mappings are merged. Otherwise the later one counts.",
+        read: |config, given| {
+            config.pillar.merge_lists = given.flag()?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn ext_pillar() -> OptionDoc<MasterConfig> {
+    OptionDoc {
+        name: "ext_pillar",
+        // A command may have a password in it.
+        secrecy: Secrecy::Secret,
+        unit: EXTERNAL_TAKES,
+        default: "",
+        help: "Further sources, merged over the files in their order. `cmd_json` runs a command with `/bin/sh`, in which `%s` \
+               is the id of the minion, and which prints a JSON mapping within ten seconds. `file_tree` takes the files below \
+               `root_dir/hosts/ID` and `root_dir/nodegroups/NAME` as values; `keep_newline: True` keeps the line break at \
+               their ends. Not set: none.",
+        read: |config, given| {
+            let sources = given.optional(external)?;
+            config.pillar.external = sources.unwrap_or_default();
+            Ok(())
+        },
+    }
+}
+
+fn external(given: &Given<'_>) -> Result<Vec<ExternalPillar>, YamlError> {
+    let Content::List(nodes) = &given.node.content else {
+        return Err(given.wrong(EXTERNAL_TAKES));
+    };
+    nodes.iter().map(|node| source(given, node)).collect()
+}
+
+fn source(given: &Given<'_>, node: &Node) -> Result<ExternalPillar, YamlError> {
+    let wrong = || given.refuse_at(node, format!("takes {EXTERNAL_TAKES}"));
+    let Content::Map(entries) = &node.content else {
+        return Err(wrong());
+    };
+    let [(name, value)] = entries.as_slice() else {
+        return Err(wrong());
+    };
+    match (name.name.as_str(), &value.content) {
+        ("cmd_json", Content::Scalar(Value::Text(command))) if !command.contains('\0') => {
+            Ok(ExternalPillar::CmdJson(command.clone()))
+        }
+        ("file_tree", Content::Map(entries)) => {
+            let (mut root, mut keep_newline) = (None, false);
+            for (key, value) in entries {
+                match (key.name.as_str(), &value.content) {
+                    ("root_dir", Content::Scalar(Value::Text(path)))
+                        if path.starts_with('/') && !path.contains('\0') =>
+                    {
+                        root = Some(PathBuf::from(path));
+                    }
+                    ("keep_newline", Content::Scalar(Value::Bool(flag))) => keep_newline = *flag,
+                    _ => return Err(wrong()),
+                }
+            }
+            let root = root.ok_or_else(wrong)?;
+            Ok(ExternalPillar::FileTree { root, keep_newline })
+        }
+        _ => Err(wrong()),
+    }
+}

@@ -1,0 +1,102 @@
+//! Compiles the pillar of one minion from all of its sources.
+
+use std::collections::BTreeSet;
+
+use saline_config::BASE;
+use saline_pillar::{MergingStrategy, Pillar, PillarOptions, Subject};
+use saline_targeting::{AssignmentError, Assignments, Nodegroups};
+
+use super::{PillarWork, external};
+
+/// The environments that a minion asks for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AskedEnvironments {
+    /// Its own.
+    pub(crate) saltenv: Option<String>,
+    /// The only one of the pillar; none for all.
+    pub(crate) pillarenv: Option<String>,
+}
+
+/// What targets may name.
+pub(super) struct Names<'a> {
+    pub(super) nodegroups: &'a Nodegroups,
+    pub(super) assignments: &'a Assignments,
+    pub(super) trusted_grains: &'a BTreeSet<String>,
+}
+
+impl PillarWork<'_> {
+    /// Compiles the pillar, by what root says of the minion alone. Blocks.
+    pub(super) fn compile(&self) -> Pillar {
+        let found = self.with_options(|subject, options, names| {
+            let mut pillar = saline_pillar::compile(subject, options, &self.files);
+            for source in &self.settings.external {
+                match external::read(source, self.minion, names, &self.parts.launcher) {
+                    Ok(found) => {
+                        for entries in found {
+                            pillar.merge(entries, options);
+                        }
+                    }
+                    Err(error) => pillar.errors.push(error),
+                }
+            }
+            pillar
+        });
+        found.unwrap_or_else(|error| Pillar {
+            entries: Vec::new(),
+            errors: vec![error.to_string()],
+        })
+    }
+
+    /// Returns the files that the top files choose, for each environment, and what is wrong with the top files. Blocks.
+    pub(super) fn top(&self) -> (Vec<(String, Vec<String>)>, Vec<String>) {
+        let found = self.with_options(|subject, options, _| {
+            saline_pillar::chosen_files(subject, options, &self.files)
+        });
+        found.unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]))
+    }
+
+    /// Runs `work` with the minion as its pillar sees it.
+    ///
+    /// # Errors
+    /// When two globs assign two values of one attribute: nobody knows then what the minion is.
+    fn with_options<T>(
+        &self,
+        work: impl FnOnce(Subject<'_>, &PillarOptions<'_>, &Names<'_>) -> T,
+    ) -> Result<T, AssignmentError> {
+        let root = self.minion.root();
+        let names = Names {
+            nodegroups: self.nodegroups,
+            assignments: &root.assignments,
+            trusted_grains: &root.trusted_grains,
+        };
+        let assigned = self.minion.assigned()?;
+        let options = PillarOptions {
+            strategy: self.settings.strategy,
+            merge_lists: self.settings.merge_lists,
+            base: BASE,
+            nodegroups: names.nodegroups,
+            assignments: names.assignments,
+            trusted_grains: names.trusted_grains,
+            saltenv: self.asked.saltenv.as_deref(),
+            pillarenv: self.asked.pillarenv.as_deref(),
+        };
+        let subject = Subject {
+            id: self.minion.id().as_str(),
+            grains: self.minion.grains(),
+            assigned: &assigned,
+        };
+        Ok(work(subject, &options, &names))
+    }
+}
+
+impl AskedEnvironments {
+    /// Returns the environment in which a whole pillar is kept: that on which it depends.
+    pub(super) fn kept_for(&self, strategy: MergingStrategy) -> Option<&str> {
+        match strategy {
+            MergingStrategy::None => self.pillarenv.as_deref().or(self.saltenv.as_deref()),
+            MergingStrategy::Smart | MergingStrategy::Recurse | MergingStrategy::Overwrite => {
+                self.pillarenv.as_deref()
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Looks through the files of pillars for what will not render.
+
+use std::sync::Arc;
+
+use saline_jailed_files::{EntryKind, InnerPath, ListingLimits, OpenError, Root};
+use saline_protocol::transport::Instant;
+use saline_render::MAX_FILE;
+
+use super::{NotCompiled, Parts, PillarSettings, Pillars, TIME};
+
+/// What all files may be.
+const LIMITS: ListingLimits = ListingLimits {
+    entries: 100_000,
+    bytes: 16 * 1024 * 1024,
+};
+
+/// The ends of the names of files that are rendered, or included by those that are.
+const ENDS: [&str; 4] = [".sls", ".jinja", ".jinja2", ".j2"];
+
+/// A file with something that will not render.
+#[derive(Debug)]
+pub(crate) struct LintedFile {
+    /// The path, as the operator knows it.
+    pub(crate) path: String,
+    /// A line for each finding, with its place in the file.
+    pub(crate) findings: Vec<String>,
+}
+
+impl Pillars {
+    /// Looks through the files of an environment, or of all, and returns those in which something was found.
+    ///
+    /// # Errors
+    /// See [`NotCompiled`].
+    ///
+    /// # Cancel safety
+    /// What was begun goes on for half a minute at most.
+    pub(crate) async fn lint(
+        &self,
+        environment: Option<String>,
+    ) -> Result<Vec<LintedFile>, NotCompiled> {
+        let sources = self.0.settings.now().pillar;
+        if let Some(name) = &environment
+            && !sources.has_environment(name)
+        {
+            return Err(sources.no_environment(name));
+        }
+        let turn = self.turn().await?;
+        let parts = Arc::clone(&self.0);
+        let working = self.0.context.spawn_blocking(move || {
+            let linted = lint(&parts, &sources, environment.as_deref());
+            drop(turn);
+            linted
+        });
+        // It panicked otherwise, which the runtime logs.
+        working.await.map_err(|_| NotCompiled::Failed)
+    }
+}
+
+fn lint(parts: &Parts, sources: &PillarSettings, environment: Option<&str>) -> Vec<LintedFile> {
+    let ends = parts.context.clock.after(TIME);
+    let environments = sources.environments.iter();
+    let roots = environments
+        .filter(|(name, _)| environment.is_none_or(|only| only == name.as_str()))
+        .flat_map(|(_, roots)| roots);
+    let mut found = Vec::new();
+    for folder in roots {
+        match Root::open(folder) {
+            Ok(root) => lint_root(parts, &root, ends, &mut found),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => found.push(LintedFile {
+                path: folder.display().to_string(),
+                findings: vec![format!("cannot be opened: {error}")],
+            }),
+        }
+    }
+    found
+}
+
+fn lint_root(parts: &Parts, root: &Root, ends: Instant, found: &mut Vec<LintedFile>) {
+    let mut add = |path: &str, findings: Vec<String>| {
+        if !findings.is_empty() {
+            let path = root.path().join(path).display().to_string();
+            found.push(LintedFile { path, findings });
+        }
+    };
+    let listed = match root.list(&InnerPath::root(), LIMITS, |_| true) {
+        Ok(Ok(listed)) => listed,
+        Ok(Err(_)) => return add("", vec!["has too many files".to_owned()]),
+        Err(error) => return add("", vec![format!("cannot be listed: {error}")]),
+    };
+    for entry in listed.after(None) {
+        let is_rendered = ENDS.iter().any(|end| entry.path.ends_with(end));
+        if entry.kind != EntryKind::File || !is_rendered {
+            continue;
+        }
+        if parts.context.clock.now() > ends {
+            let late = format!(
+                "is not looked at, nor what comes behind it: {} s are over",
+                TIME.as_secs()
+            );
+            return add(entry.path, vec![late]);
+        }
+        add(entry.path, findings(parts, root, entry.path));
+    }
+}
+
+/// Returns a line for each finding in a file.
+fn findings(parts: &Parts, root: &Root, name: &str) -> Vec<String> {
+    let read = InnerPath::parse(name)
+        .map_err(|error| error.to_string())
+        .and_then(|path| {
+            let read = root.read(&path, MAX_FILE);
+            read.map_err(|error: OpenError| format!("cannot be read: {error}"))
+        })
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned()));
+    let text = match read {
+        Ok(text) => text,
+        Err(why) => return vec![why],
+    };
+    // What is included without being YAML itself is a template alone.
+    let is_template = ["{{", "{%", "{#"].iter().any(|open| text.contains(open));
+    if !name.ends_with(".sls") && !is_template {
+        return Vec::new();
+    }
+    match parts.renderers.lint(name, &text) {
+        Ok(findings) => findings
+            .into_iter()
+            .map(|found| format!("{}:{}: {}", found.line, found.column, found.message))
+            .collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}

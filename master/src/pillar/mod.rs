@@ -1,0 +1,452 @@
+//! The pillars of minions: compiled when a minion asks for its own, for the id under which its session was accepted, from
+//! what root says of it alone.
+//!
+//! Templates are rendered in processes of their own ([`saline_render`]). A compilation has a thread for blocking work, few at
+//! a time, and one minion has one at a time, so that pillars keep nothing else from the processors for long. A pillar with
+//! errors is not given out: the minion gets the errors, and the last pillar that had none. Pillars are never on the disk and
+//! never in the log.
+
+mod compile;
+mod external;
+mod figures;
+mod kept;
+mod lint;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use saline_data::{Packed, Value};
+use saline_exec::{Launcher, Program};
+use saline_messages::{
+    MAX_PART, MAX_PILLAR, MAX_PILLAR_ERRORS, MinionId, MinionPillar, Outgoing, PillarRefusal,
+    PillarReply, PillarRequest, TransferId,
+};
+use saline_pillar::Pillar;
+use saline_protocol::transport::Context;
+use saline_render::process::{RenderCounts, RenderProgram, Renderers};
+use saline_targeting::Nodegroups;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::bounds::{RequestUnderWay, TokenBuckets, UnderWay, report_limiter};
+use crate::orders::{ResolveError, TargetResolver, Trusted};
+use crate::settings::LiveSettings;
+pub(crate) use compile::AskedEnvironments;
+use figures::PillarFigures;
+use kept::KeptPillars;
+pub(crate) use lint::LintedFile;
+pub(crate) use sources::PillarSettings;
+use tree::{FilesAt, PillarTree, StateNumbers};
+
+/// How long a minion is asked to wait for its turn.
+const BUSY: Duration = Duration::from_millis(500);
+
+/// How long a request waits for a turn before the minion is asked to come again.
+const WAIT: Duration = Duration::from_secs(8);
+
+/// The most pillars that are compiled at a time. More than there are processors: some wait for external sources.
+const AT_ONCE: usize = 8;
+
+/// The most requests of all minions that wait at once: a quarter of what a transport hands out unanswered, so that pillars
+/// never keep heartbeats and returns from being read.
+const MOST_AT_ONCE: usize = 4096;
+
+/// How long a compilation may take until the last file of it is begun.
+const TIME: Duration = Duration::from_secs(30);
+
+/// The most bytes of a part.
+const LARGEST_PART: usize = 256 * 1024;
+
+/// The most bytes of an error that a minion is told.
+const MAX_ERROR: usize = 1000;
+
+/// The programs that compiling starts.
+#[derive(Debug, Clone)]
+pub(crate) struct PillarPrograms {
+    /// Starts the commands of external sources, and `saline-render`.
+    pub(crate) launcher: Launcher,
+    /// Renders templates.
+    pub(crate) render: RenderProgram,
+}
+
+impl PillarPrograms {
+    /// Returns the programs in the folder of the running one.
+    pub(crate) fn beside_this_one() -> Self {
+        Self {
+            launcher: Launcher::new(Program::beside_this_one(), Vec::new()),
+            render: RenderProgram::beside_this_one(),
+        }
+    }
+}
+
+/// Compiles pillars and gives each minion its own. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Pillars(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    settings: LiveSettings,
+    targets: TargetResolver,
+    context: Context,
+    renderers: Renderers,
+    launcher: Launcher,
+    /// The files of the settings that were in force last.
+    tree: Mutex<Option<(Arc<PillarSettings>, Arc<PillarTree>)>>,
+    numbers: Arc<StateNumbers>,
+    kept: KeptPillars,
+    /// One compilation of each minion.
+    under_way: Arc<UnderWay>,
+    /// One permit for each request that may wait.
+    places: Semaphore,
+    turns: Arc<Semaphore>,
+    /// Limits what minions cause in the log.
+    limiter: TokenBuckets<MinionId>,
+    figures: PillarFigures,
+}
+
+/// The answer to a request of a minion or of a caller.
+#[derive(Debug)]
+pub(crate) enum PillarAnswer {
+    Reply(PillarReply),
+    /// It was not carried out, and is to be repeated after this time.
+    Busy(Duration),
+    /// It is malformed.
+    Malformed,
+}
+
+/// The reason why no pillar was compiled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotCompiled {
+    /// There is no turn for it now.
+    #[error("too many pillars are being compiled: try again")]
+    Busy,
+    #[error("there is no environment {name:?} in pillar_roots, which has: {known}")]
+    NoEnvironment { name: String, known: String },
+    /// The key of the minion is not accepted.
+    #[error("no accepted key has the id {0}")]
+    NoKey(MinionId),
+    #[error(transparent)]
+    Key(#[from] ResolveError),
+    /// The code that compiles it panicked, which the runtime logs.
+    #[error("it was not compiled, and the master's log says why")]
+    Failed,
+}
+
+impl Pillars {
+    /// Creates the pillars of what the settings name. No process is started before one is compiled.
+    pub(crate) fn new(
+        settings: LiveSettings,
+        targets: TargetResolver,
+        programs: PillarPrograms,
+        context: &Context,
+    ) -> Self {
+        let PillarPrograms { launcher, render } = programs;
+        Self(Arc::new(Parts {
+            settings,
+            targets,
+            renderers: Renderers::new(launcher.clone(), render),
+            launcher,
+            tree: Mutex::default(),
+            numbers: Arc::default(),
+            kept: KeptPillars::default(),
+            under_way: UnderWay::new(1),
+            places: Semaphore::new(MOST_AT_ONCE),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            limiter: report_limiter(context.clock),
+            figures: PillarFigures::default(),
+            context: context.clone(),
+        }))
+    }
+
+    /// Carries out a request of the minion `id`, or of a caller beside it.
+    ///
+    /// # Cancel safety
+    /// A compilation that was begun is finished.
+    pub(crate) async fn answer(&self, id: &MinionId, request: PillarRequest) -> PillarAnswer {
+        let parts = &self.0;
+        if !request.is_within_bounds() {
+            return PillarAnswer::Malformed;
+        }
+        let Ok(_place) = parts.places.try_acquire() else {
+            return PillarAnswer::Busy(BUSY);
+        };
+        match request {
+            PillarRequest::Compile {
+                saltenv,
+                pillarenv,
+                known,
+                bytes,
+            } => {
+                let Some(under_way) = parts.under_way.begin(id) else {
+                    return PillarAnswer::Busy(BUSY);
+                };
+                let asked = AskedEnvironments { saltenv, pillarenv };
+                match self.compile_for(id, &asked, under_way).await {
+                    Ok(pillar) => PillarAnswer::Reply(self.first_part(id, &pillar, known, bytes)),
+                    Err(NotCompiled::Busy) => PillarAnswer::Busy(BUSY),
+                    Err(NotCompiled::NoEnvironment { .. }) => {
+                        PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::NoEnvironment))
+                    }
+                    Err(error) => {
+                        if parts.limiter.allows(id) {
+                            tracing::error!("the pillar of minion {id}: {error}");
+                        }
+                        PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::Failed))
+                    }
+                }
+            }
+            PillarRequest::Part {
+                transfer,
+                offset,
+                bytes,
+            } => {
+                let part = parts.kept.part(id, transfer, offset, part_size(bytes));
+                PillarAnswer::Reply(part.map_or(PillarReply::Changed, |part| {
+                    parts.figures.count_sent(part.bytes.len());
+                    PillarReply::Part(part)
+                }))
+            }
+        }
+    }
+
+    /// Compiles what a minion is to get.
+    async fn compile_for(
+        &self,
+        id: &MinionId,
+        asked: &AskedEnvironments,
+        under_way: RequestUnderWay,
+    ) -> Result<MinionPillar, NotCompiled> {
+        let (pillar, settings) = self.compiled(id, asked, Some(under_way)).await?;
+        let environment = asked.kept_for(settings.strategy);
+        let mut errors = pillar.errors;
+        let packed = Packed::pack(&Value::Map(pillar.entries));
+        let bytes = packed.as_bytes().len();
+        if bytes > MAX_PILLAR {
+            errors.push(format!(
+                "the pillar has {bytes} bytes, and a pillar may have {MAX_PILLAR}"
+            ));
+        }
+        if errors.is_empty() {
+            let kept = &self.0.kept;
+            kept.note_good(id, environment, packed.clone());
+            return Ok(MinionPillar {
+                entries: Some(packed),
+                errors,
+            });
+        }
+        self.report(id, &errors);
+        Ok(MinionPillar {
+            entries: self.0.kept.good(id, environment),
+            errors: told(errors),
+        })
+    }
+
+    fn report(&self, id: &MinionId, errors: &[String]) {
+        if self.0.limiter.allows(id) {
+            let more = match errors.len() {
+                1 => String::new(),
+                errors => format!(" (and {} more)", errors - 1),
+            };
+            tracing::warn!(
+                "the pillar of minion {id} has errors, and the minion keeps the one that it had: {}{more}",
+                errors[0]
+            );
+        }
+    }
+
+    /// Returns the reply with the first part of a pillar.
+    fn first_part(
+        &self,
+        id: &MinionId,
+        pillar: &MinionPillar,
+        known: Option<TransferId>,
+        bytes: u32,
+    ) -> PillarReply {
+        let parts = &self.0;
+        let whole = Outgoing::new(pillar.to_bytes());
+        let part = whole.part(0, part_size(bytes));
+        if known == Some(part.transfer) {
+            parts.figures.count_unchanged();
+            return PillarReply::Unchanged;
+        }
+        if part.end() != Some(part.total) {
+            parts.kept.note_sending(id, whole);
+        }
+        parts.figures.count_sent(part.bytes.len());
+        PillarReply::Part(part)
+    }
+
+    /// Compiles the pillar of a minion for an operator. The minion is not told.
+    ///
+    /// # Errors
+    /// See [`NotCompiled`].
+    ///
+    /// # Cancel safety
+    /// A compilation that was begun is finished.
+    pub(crate) async fn compile(
+        &self,
+        id: &MinionId,
+        asked: &AskedEnvironments,
+    ) -> Result<Pillar, NotCompiled> {
+        let (pillar, _) = self.compiled(id, asked, None).await?;
+        Ok(pillar)
+    }
+
+    async fn compiled(
+        &self,
+        id: &MinionId,
+        asked: &AskedEnvironments,
+        under_way: Option<RequestUnderWay>,
+    ) -> Result<(Pillar, Arc<PillarSettings>), NotCompiled> {
+        let (pillar, settings) = self
+            .work_on(id, asked, |work| {
+                let began = work.parts.context.clock.now();
+                let pillar = work.compile();
+                let took = work.parts.context.clock.now() - began;
+                let figures = &work.parts.figures;
+                figures.count_compiled(took, pillar.errors.is_empty());
+                // The next request of the minion finds its turn.
+                drop(under_way);
+                pillar
+            })
+            .await?;
+        Ok((pillar, settings))
+    }
+
+    /// Returns the files that the top files choose for a minion, for each environment, and what is wrong with the top files.
+    ///
+    /// # Errors
+    /// See [`NotCompiled`].
+    ///
+    /// # Cancel safety
+    /// What was begun is finished.
+    pub(crate) async fn top(
+        &self,
+        id: &MinionId,
+        asked: &AskedEnvironments,
+    ) -> Result<(Vec<(String, Vec<String>)>, Vec<String>), NotCompiled> {
+        let (top, _) = self.work_on(id, asked, |work| work.top()).await?;
+        Ok(top)
+    }
+
+    /// Runs `work` about the pillar of a minion in a thread for blocking work, with the settings and the files of now.
+    async fn work_on<T: Send + 'static>(
+        &self,
+        id: &MinionId,
+        asked: &AskedEnvironments,
+        work: impl FnOnce(&PillarWork<'_>) -> T + Send + 'static,
+    ) -> Result<(T, Arc<PillarSettings>), NotCompiled> {
+        let asked_at = self.0.context.clock.now();
+        let minion = self.0.targets.trusted(id).await?;
+        let minion = minion.ok_or_else(|| NotCompiled::NoKey(id.clone()))?;
+        let settings = self.0.settings.now();
+        let sources = Arc::clone(&settings.pillar);
+        if let Some(name) = &asked.pillarenv
+            && !sources.has_environment(name)
+        {
+            return Err(sources.no_environment(name));
+        }
+        let turn = self.turn().await?;
+        let (parts, asked) = (Arc::clone(&self.0), asked.clone());
+        let working = self.0.context.spawn_blocking(move || {
+            let tree = parts.tree(&settings.pillar);
+            let ends = parts.context.clock.after(TIME);
+            let done = work(&PillarWork {
+                parts: &parts,
+                minion: &minion,
+                asked: &asked,
+                settings: &settings.pillar,
+                nodegroups: &settings.nodegroups,
+                files: tree.at(asked_at, ends, &parts.renderers),
+            });
+            drop(turn);
+            done
+        });
+        // It panicked otherwise, which the runtime logs.
+        let done = working.await.map_err(|_| NotCompiled::Failed)?;
+        Ok((done, sources))
+    }
+
+    /// Waits for a turn at the threads that compile, for a while.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, NotCompiled> {
+        let clock = self.0.context.clock;
+        let turn = clock.deadline(clock.after(WAIT), Arc::clone(&self.0.turns).acquire_owned());
+        // The semaphore is never closed.
+        turn.await
+            .ok()
+            .and_then(Result::ok)
+            .ok_or(NotCompiled::Busy)
+    }
+
+    /// Forgets what is kept of a minion, whose key is accepted no more.
+    pub(crate) fn forget(&self, id: &MinionId) {
+        self.0.kept.forget(id);
+    }
+
+    /// Returns what was counted.
+    pub(crate) fn figures(&self) -> &PillarFigures {
+        &self.0.figures
+    }
+
+    /// Returns what the processes that render did.
+    pub(crate) fn renderers(&self) -> RenderCounts {
+        self.0.renderers.counts()
+    }
+
+    /// Returns of how many minions pillars are kept, and the bytes of these.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        self.0.kept.size()
+    }
+}
+
+impl Parts {
+    /// Returns the files of these settings.
+    fn tree(&self, sources: &Arc<PillarSettings>) -> Arc<PillarTree> {
+        // It is replaced in one step, so a poisoned lock is still valid.
+        let mut known = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((of, tree)) if Arc::ptr_eq(of, sources) => Arc::clone(tree),
+            _ => {
+                let tree = Arc::new(PillarTree::new(sources, Arc::clone(&self.numbers)));
+                *known = Some((Arc::clone(sources), Arc::clone(&tree)));
+                tree
+            }
+        }
+    }
+}
+
+/// What is known where the pillar of a minion is compiled.
+struct PillarWork<'a> {
+    parts: &'a Parts,
+    minion: &'a Trusted,
+    asked: &'a AskedEnvironments,
+    settings: &'a PillarSettings,
+    nodegroups: &'a Nodegroups,
+    files: FilesAt<'a>,
+}
+
+/// Returns the most bytes of a part of which a minion wants so many.
+fn part_size(wanted: u32) -> usize {
+    let wanted = usize::try_from(wanted).unwrap_or(LARGEST_PART);
+    wanted.clamp(1, LARGEST_PART.min(MAX_PART))
+}
+
+/// Returns the errors that a minion is told.
+fn told(mut errors: Vec<String>) -> Vec<String> {
+    if errors.len() > MAX_PILLAR_ERRORS {
+        let left = errors.len() - (MAX_PILLAR_ERRORS - 1);
+        errors.truncate(MAX_PILLAR_ERRORS - 1);
+        errors.push(format!("{left} more errors"));
+    }
+    for error in &mut errors {
+        if error.len() > MAX_ERROR {
+            let end = (0..=MAX_ERROR).rev().find(|at| error.is_char_boundary(*at));
+            error.truncate(end.unwrap_or_default());
+            error.push_str("...");
+        }
+    }
+    errors
+}

@@ -1,0 +1,97 @@
+//! Where pillars come from, as the settings of now say.
+
+use std::path::PathBuf;
+
+use saline_config::{Environments, ExternalPillar, MasterConfig};
+use saline_pillar::MergingStrategy;
+
+use super::NotCompiled;
+
+/// Where pillars come from, and how they are put together.
+#[derive(Debug, Default)]
+pub(crate) struct PillarSettings {
+    pub(super) environments: Environments,
+    pub(super) strategy: MergingStrategy,
+    pub(super) merge_lists: bool,
+    pub(super) external: Vec<ExternalPillar>,
+}
+
+impl PillarSettings {
+    /// Reads the options. The log warns of a root whose files every minion may read.
+    pub(crate) fn of(config: &MasterConfig) -> Self {
+        let root_dir = &config.paths.root_dir;
+        let environments = config.pillar.environments(root_dir);
+        let served = config.files.environments(root_dir);
+        for (folder, served) in readable(&environments, &served) {
+            tracing::warn!(
+                "minions may read all pillars: the folder {} of pillar_roots and the folder {} of file_roots are one, or one \
+                 lies below the other; move the pillars elsewhere",
+                folder.display(),
+                served.display()
+            );
+        }
+        Self {
+            environments,
+            // The loader has taken no other name.
+            strategy: MergingStrategy::from_name(config.pillar.strategy).unwrap_or_default(),
+            merge_lists: config.pillar.merge_lists,
+            external: config.pillar.external.clone(),
+        }
+    }
+
+    /// Whether there is an environment with this name.
+    pub(crate) fn has_environment(&self, name: &str) -> bool {
+        self.environments.contains_key(name)
+    }
+
+    /// Returns that there is no environment with this name.
+    pub(super) fn no_environment(&self, name: &str) -> NotCompiled {
+        let known: Vec<&str> = self.environments.keys().map(String::as_str).collect();
+        NotCompiled::NoEnvironment {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    }
+}
+
+/// Returns the folders of pillars that are folders of files too, or lie below one, or have one below them.
+fn readable<'a>(
+    pillars: &'a Environments,
+    files: &'a Environments,
+) -> Vec<(&'a PathBuf, &'a PathBuf)> {
+    let of_files = || files.values().flatten();
+    let pairs = pillars.values().flatten().flat_map(|folder| {
+        of_files()
+            .filter(move |served| {
+                let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+                let (own, served) = (real(folder), real(served));
+                own.starts_with(&served) || served.starts_with(&own)
+            })
+            .map(move |served| (folder, served))
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_that_minions_may_read_is_found() {
+        let of = |paths: &[&str]| {
+            let paths = paths.iter().map(PathBuf::from).collect();
+            Environments::from([("base".to_owned(), paths)])
+        };
+        let files = of(&["/srv/salt", "/srv/x/files"]);
+        for (pillar, is_readable) in [
+            ("/srv/pillar", false),
+            ("/srv/salt", true),
+            ("/srv/salt/pillar", true),
+            ("/srv/x", true),
+            ("/srv/saltpillar", false),
+        ] {
+            let found = !readable(&of(&[pillar]), &files).is_empty();
+            assert_eq!(found, is_readable, "{pillar}");
+        }
+    }
+}

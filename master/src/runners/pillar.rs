@@ -1,0 +1,120 @@
+//! `pillar`: the pillars of minions, as the master compiles them now.
+
+use saline_data::{Value, masked};
+use saline_functions::{Failure, function};
+use saline_messages::MinionId;
+use saline_targeting::Target;
+
+use super::run::Run;
+use super::{Functions, Returned};
+use crate::pillar::{AskedEnvironments, LintedFile, NotCompiled};
+
+pub(super) const FUNCTIONS: Functions = &[&LINT, &SHOW_PILLAR, &SHOW_TOP];
+
+/// The key under which Salt has what went wrong.
+const ERRORS: &str = "_errors";
+
+impl From<NotCompiled> for Failure {
+    fn from(error: NotCompiled) -> Self {
+        Self::Execution(error.to_string())
+    }
+}
+
+/// Compiles the pillar of a minion and returns it. The minion is not told, and keeps what it has. Values are masked; with
+/// `unmask=True` they are shown to an operator with all rights, and neither stored nor on the event bus. What went
+/// wrong stands under `_errors`; a pillar with errors is not given to its minion.
+///
+/// CLI Example:
+///
+///     saline-run pillar.show_pillar web1
+///     saline-run pillar.show_pillar web1 pillarenv=dev unmask=True
+#[function]
+async fn show_pillar(
+    run: &Run,
+    minion: String,
+    saltenv: Option<String>,
+    pillarenv: Option<String>,
+    #[default(false)] unmask: bool,
+) -> Result<Returned, Failure> {
+    let minion = checked(run, &minion).await?;
+    if unmask {
+        run.check_sees_all("pillar.show_pillar unmask=True")?;
+    }
+    let asked = AskedEnvironments { saltenv, pillarenv };
+    let pillar = run.parts.pillars.compile(&minion, &asked).await?;
+    let success = pillar.errors.is_empty();
+    let entries = Value::Map(pillar.entries);
+    let mut shown = match unmask {
+        true => entries,
+        false => masked(entries),
+    };
+    if !success && let Value::Map(entries) = &mut shown {
+        entries.retain(|(name, _)| name != ERRORS);
+        entries.push((ERRORS.to_owned(), Value::texts(pillar.errors)));
+    }
+    Ok(Returned {
+        success,
+        is_secret: unmask,
+        ..Returned::from(shown)
+    })
+}
+
+/// Returns the files that the top files choose for a minion, for each environment.
+///
+/// CLI Example:
+///
+///     saline-run pillar.show_top web1
+#[function]
+async fn show_top(
+    run: &Run,
+    minion: String,
+    saltenv: Option<String>,
+    pillarenv: Option<String>,
+) -> Result<Returned, Failure> {
+    let minion = checked(run, &minion).await?;
+    let asked = AskedEnvironments { saltenv, pillarenv };
+    let (chosen, errors) = run.parts.pillars.top(&minion, &asked).await?;
+    let success = errors.is_empty();
+    let chosen = chosen.into_iter();
+    let mut shown: Vec<(String, Value)> = chosen
+        .map(|(environment, files)| (environment, Value::texts(files)))
+        .collect();
+    if !success {
+        shown.push((ERRORS.to_owned(), Value::texts(errors)));
+    }
+    Ok(Returned {
+        success,
+        ..Returned::from(Value::Map(shown))
+    })
+}
+
+/// Looks through the files of `pillar_roots` for what will not render, without rendering them: syntax errors, filters and
+/// functions that are absent, other renderers such as `#!py`. Returns the files with findings, each as `LINE:COLUMN: what`,
+/// and fails if there is any. `saltenv` names one environment; otherwise all are looked through.
+///
+/// CLI Example:
+///
+///     saline-run pillar.lint
+#[function]
+async fn lint(run: &Run, saltenv: Option<String>) -> Result<Returned, Failure> {
+    run.check_sees_all("pillar.lint")?;
+    let files = run.parts.pillars.lint(saltenv).await?;
+    let success = files.is_empty();
+    let shown = files.into_iter().map(|LintedFile { path, findings }| {
+        let findings = findings.into_iter();
+        (path, Value::texts(findings))
+    });
+    Ok(Returned {
+        success,
+        ..Returned::from(Value::map(shown))
+    })
+}
+
+/// Returns the minion with this id, if the principal has a rule about it.
+async fn checked(run: &Run, id: &str) -> Result<MinionId, Failure> {
+    let minion = MinionId::parse(id).map_err(|error| Failure::Execution(error.to_string()))?;
+    let target = Target::list([id]);
+    let minions = std::slice::from_ref(&minion);
+    run.check_minions(&target, minions).await?;
+    Ok(minion)
+}

@@ -1,0 +1,261 @@
+//! The pillars of minions: compiled by the master, and each its minion's own.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use saline_testing::{CommandOutput, Fleet};
+
+/// Writes a file below the folder of the master, and returns its path as the master says it.
+fn write(fleet: &Fleet, below: &str, text: &str) -> String {
+    let path = fleet.path("master").join(below);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// Writes a file of `minions.d`.
+fn assign(fleet: &Fleet, text: &str) {
+    let folder = fleet.config().join("minions.d");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("fleet.yaml"), text).unwrap();
+}
+
+fn runner(fleet: &Fleet, arguments: &[&str]) -> CommandOutput {
+    fleet.run("saline-run", arguments)
+}
+
+/// Returns what a runner returned.
+fn json(output: &CommandOutput) -> serde_json::Value {
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+/// Returns the pillar that the master compiles for a minion, with its values.
+fn pillar(fleet: &Fleet, minion: &str) -> serde_json::Value {
+    let shown = ["pillar.show_pillar", minion, "unmask=True", "--out", "json"];
+    json(&runner(fleet, &shown).expect(0))
+}
+
+/// Returns the blocks between fences of a page.
+fn blocks(page: &str) -> Vec<&str> {
+    let fenced = page.split("```").skip(1).step_by(2);
+    fenced
+        .map(|block| block.split_once('\n').unwrap().1)
+        .collect()
+}
+
+#[test]
+fn the_example_of_the_page_is_what_the_master_compiles() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pillar.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    let blocks = blocks(&page);
+    for block in &blocks {
+        if let Some((path, text)) = block
+            .strip_prefix("# /srv/pillar/")
+            .and_then(|rest| rest.split_once('\n'))
+        {
+            write(&fleet, &format!("srv/pillar/{path}"), text);
+        }
+    }
+    assign(&fleet, "web*: {roles: [web], attributes: {site: berlin}}\n");
+    fleet.start_master();
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    let of_page = blocks
+        .iter()
+        .find_map(|block| block.strip_prefix("$ saline-run pillar.show_pillar web1 unmask=True\n"));
+    let shown = ["pillar.show_pillar", "web1", "unmask=True"];
+    let shown = runner(&fleet, &shown).expect(0).stdout;
+    assert_eq!(Some(shown.as_str()), of_page);
+
+    // The page shows what `pillar.lint` says of such a file.
+    let path = write(&fleet, "srv/pillar/secrets.sls", "#!yaml|gpg\na: 1\n");
+    let said = runner(&fleet, &["pillar.lint"]).expect(1).stdout;
+    let said = said.replace(&path, "/srv/pillar/secrets.sls");
+    let of_page = blocks
+        .iter()
+        .find_map(|block| block.strip_prefix("$ saline-run pillar.lint\n"));
+    assert_eq!(Some(said.as_str()), of_page);
+}
+
+#[test]
+fn a_pillar_is_its_minions_own_and_is_shown_by_mistake_nowhere() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\nmetrics_listen: 127.0.0.1:0\n");
+    write(
+        &fleet,
+        "srv/pillar/top.sls",
+        "base:\n  web1: [web]\n  db1: [db]\n  'A@site:berlin': [berlin]\n",
+    );
+    write(&fleet, "srv/pillar/web.sls", "password: of-web-1f3a\n");
+    write(&fleet, "srv/pillar/db.sls", "password: of-db-77c2\n");
+    write(
+        &fleet,
+        "srv/pillar/berlin.sls",
+        "site: {{ assigned.site }}\n",
+    );
+    assign(&fleet, "db*: {attributes: {site: berlin}}\n");
+    fleet.start_master();
+    // One says that it is the other.
+    let lies = "grains: {id: db1, host: db1, site: berlin, password: x}\n";
+    fleet.start_minion_with("web1", lies);
+    fleet.start_minion("db1");
+    for minion in ["web1", "db1"] {
+        fleet.minions[minion].log.wait_for("subscribed", 1);
+    }
+    let of_web = serde_json::json!({"password": "of-web-1f3a"});
+    let of_db = serde_json::json!({"password": "of-db-77c2", "site": "berlin"});
+    assert_eq!(pillar(&fleet, "web1"), of_web);
+    assert_eq!(pillar(&fleet, "db1"), of_db);
+    let masked = ["pillar.show_pillar", "db1", "--out", "json"];
+    let masked = json(&runner(&fleet, &masked).expect(0));
+    let stars = "**********";
+    assert_eq!(
+        masked,
+        serde_json::json!({"password": stars, "site": stars})
+    );
+    let top = ["pillar.show_top", "db1", "--out", "json"];
+    let top = json(&runner(&fleet, &top).expect(0));
+    assert_eq!(top, serde_json::json!({"base": ["db", "berlin"]}));
+
+    // What was assigned anew counts at once.
+    assign(&fleet, "web*: {attributes: {site: berlin}}\n");
+    fleet.master().signal(Signal::HUP);
+    fleet.master().log.wait_for("changed: minions.d", 1);
+    assert_eq!(
+        pillar(&fleet, "db1"),
+        serde_json::json!({"password": "of-db-77c2"})
+    );
+
+    // A run whose return is kept does not keep what is secret.
+    let kept = ["--async", "pillar.show_pillar", "db1", "unmask=True"];
+    let said = runner(&fleet, &kept).expect(0);
+    let jid = said
+        .stdout
+        .split_whitespace()
+        .find(|word| word.len() == 20 && word.bytes().all(|byte| byte.is_ascii_digit()));
+    let jid = jid.unwrap_or_else(|| panic!("no jid in {said:?}"));
+    fleet
+        .master()
+        .log
+        .wait_for(&format!("runner {jid}: pillar.show_pillar has ended"), 1);
+    let looked = runner(&fleet, &["jobs.lookup_jid", jid]).expect(0);
+    assert!(
+        looked.stdout.contains("the return was secret"),
+        "{looked:?}"
+    );
+    let unknown = runner(&fleet, &["pillar.show_pillar", "other"]).expect(1);
+    assert!(
+        unknown.stderr.contains("no accepted key has the id other"),
+        "{unknown:?}"
+    );
+
+    assert_eq!(fleet.master.take().unwrap().terminate(), Some(0));
+    for secret in ["of-db-77c2", "of-web-1f3a"] {
+        let found = files_with(&fleet.path("master/var"), secret);
+        assert_eq!(found, [""; 0], "{secret}");
+    }
+}
+
+/// Returns the files below a folder that contain a text.
+fn files_with(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if path.is_file() {
+            let content = fs::read(&path).unwrap();
+            if content
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
+            {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the processes that render for a master.
+fn renderers(fleet: &Fleet) -> Vec<Pid> {
+    let children = |pid: u32| {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let pids = fs::read_to_string(path).unwrap_or_default();
+        let pids: Vec<u32> = pids
+            .split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect();
+        pids
+    };
+    let of_threads = |pid: u32| -> Vec<u32> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+        let lists: Vec<String> = lists.flatten().collect();
+        lists
+            .iter()
+            .flat_map(|list| list.split_whitespace())
+            .map(|pid| pid.parse().unwrap())
+            .collect()
+    };
+    let execs = of_threads(fleet.master().pid());
+    let pids = execs.into_iter().flat_map(children);
+    let renders = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "saline-render")
+    };
+    pids.filter(renders)
+        .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+        .collect()
+}
+
+#[test]
+fn renderers_that_are_killed_or_stopped_do_not_stop_the_master() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    write(&fleet, "srv/pillar/top.sls", "base: {'*': [a]}\n");
+    write(&fleet, "srv/pillar/a.sls", "a: {{ grains.id }}\n");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let of_m1 = serde_json::json!({"a": "m1"});
+    assert_eq!(pillar(&fleet, "m1"), of_m1);
+    let running = renderers(&fleet);
+    assert!(!running.is_empty());
+    for pid in running {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    let show = ["pillar.show_pillar", "m1", "--out", "json"];
+    let broken = json(&runner(&fleet, &show).expect(1));
+    let error = broken["_errors"][0].as_str().unwrap();
+    assert!(error.contains("its process ended"), "{error}");
+    assert_eq!(pillar(&fleet, "m1"), of_m1);
+    for pid in renderers(&fleet) {
+        kill_process(pid, Signal::STOP).unwrap();
+    }
+    let mut asking = fleet.command("saline-run", &show);
+    let asking = asking.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // The master does everything else meanwhile.
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let late = CommandOutput::from(asking.wait_with_output().unwrap()).expect(1);
+    assert!(
+        late.stdout.contains("it takes longer than 10 s"),
+        "{late:?}"
+    );
+    assert_eq!(pillar(&fleet, "m1"), of_m1);
+    assert_eq!(fleet.master.take().unwrap().terminate(), Some(0));
+}
+
+#[test]
+fn a_template_that_does_not_render_is_told_with_its_place() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    write(&fleet, "srv/pillar/top.sls", "base: {'*': [a, b]}\n");
+    write(&fleet, "srv/pillar/a.sls", "a: 1\n");
+    let path = write(&fleet, "srv/pillar/b.sls", "b:\n  c: {{ nothing }}\n");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let show = ["pillar.show_pillar", "m1", "--out", "json"];
+    let shown = json(&runner(&fleet, &show).expect(1));
+    let expected = format!("{path}:2:9: `nothing` is undefined");
+    assert_eq!(shown["_errors"], serde_json::json!([expected]));
+}
