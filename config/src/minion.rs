@@ -61,6 +61,8 @@ pub struct MinionConfig {
     pub module_dirs: Vec<PathBuf>,
     /// `grains_dirs`: folders with executables that print grains.
     pub grains_dirs: Vec<PathBuf>,
+    /// `minion_pillar_cache`: whether the pillar is kept in a file too.
+    pub pillar_cache: bool,
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
@@ -101,6 +103,7 @@ impl Default for MinionConfig {
             pass_environment: Vec::new(),
             module_dirs: Vec::new(),
             grains_dirs: Vec::new(),
+            pillar_cache: false,
             spool_sync_always: false,
             grains: Vec::new(),
             ipc_transport: None,
@@ -131,6 +134,11 @@ impl MinionConfig {
     /// `cachedir/extmods/modules`: the folder of the modules that the master has for all minions.
     pub fn synced_modules_in(cache_dir: &Path) -> PathBuf {
         cache_dir.join("extmods/modules")
+    }
+
+    /// `cachedir/pillar`: the minion's pillar, where `minion_pillar_cache` says so.
+    pub fn cached_pillar(&self) -> PathBuf {
+        self.paths.cache_dir.join("pillar")
     }
 
     /// Returns the folders with executables that are modules: `module_dirs`, then that of the master's modules.

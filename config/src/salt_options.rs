@@ -290,7 +290,6 @@ pub const SALT_OPTIONS: &[&str] = &[
     "minion_id_lowercase",
     "minion_id_remove_domain",
     "minion_jid_queue_hwm",
-    "minion_pillar_cache",
     "minion_restart_command",
     "minion_sign_messages",
     "minionfs_blacklist",

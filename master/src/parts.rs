@@ -405,6 +405,7 @@ impl MasterParts {
         let files = SchedulerFiles {
             runs: self.config.schedule_runs(),
             saved: None,
+            awaits_pillar: false,
         };
         // Without randomness every master has the same delays, which harms none.
         let seed = random::bytes().map_or(0, u64::from_le_bytes);

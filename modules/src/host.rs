@@ -3,18 +3,22 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use saline_config::MinionConfig;
 use saline_data::Value;
 use saline_exec::Launcher;
+use saline_functions::Failure;
 use saline_render::process::{RenderProgram, Renderers};
 use saline_schedule::Scheduler;
 
 use crate::event_queue::EventQueue;
 use crate::grains::GrainStore;
-use crate::job::{JobControl, Running, RunningJob, Stop};
+use crate::job::{JobControl, Running, RunningJob, Stop, Woken};
 use crate::local_events::LocalEvents;
 use crate::master_files::MasterFiles;
+use crate::outcome::{ended, interrupted};
+use crate::pillar::{MasterPillar, PillarStore};
 use crate::prepared::Prepared;
 use crate::refused_returns::RefusedReturns;
 
@@ -32,6 +36,10 @@ pub struct Host {
     pub refused_returns: Option<Arc<dyn RefusedReturns>>,
     /// Asks the master for files; unset beside a running minion, which has the session.
     pub master_files: OnceLock<Box<dyn MasterFiles>>,
+    /// The pillar that the minion holds.
+    pub pillar: PillarStore,
+    /// Asks the master for the pillar; unset where no master takes part.
+    pub master_pillar: OnceLock<Box<dyn MasterPillar>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// The events that wait for the minion's own bus.
@@ -79,6 +87,8 @@ impl Host {
             events,
             refused_returns,
             master_files: OnceLock::new(),
+            pillar: PillarStore::default(),
+            master_pillar: OnceLock::new(),
             schedule: None,
             running: Running::default(),
             stop,
@@ -121,6 +131,21 @@ impl Host {
         // Nobody else can end it.
         let _ = job.begin();
         self.refresh_grains(&job);
+    }
+
+    /// Waits for `duration` on the thread of a job.
+    ///
+    /// # Errors
+    /// When the minion stops or the job is ended before.
+    pub(crate) fn wait(&self, job: &JobControl, duration: Duration) -> Result<(), Failure> {
+        match job.wait(&self.stop, duration) {
+            Ok(Woken::TimePassed) => Ok(()),
+            Ok(Woken::Stopped) => Err(interrupted()),
+            Ok(Woken::Ended(ending)) => Err(ended(&ending)),
+            Err(error) => Err(Failure::Execution(format!(
+                "cannot create an eventfd: {error}"
+            ))),
+        }
     }
 
     fn lock_options(&self) -> MutexGuard<'_, Arc<Value>> {

@@ -9,7 +9,7 @@ use super::outcome::{ended, interrupted};
 use crate::Modules;
 use crate::command::{Command, CommandError, Finished};
 use crate::host::Host;
-use crate::job::{JobControl, Woken};
+use crate::job::JobControl;
 
 /// What a function of a minion works with: its job, and the parts of the minion. It runs on a thread of its own and may
 /// block.
@@ -50,13 +50,6 @@ impl JobContext<'_> {
     /// # Errors
     /// When the minion stops or the job is ended before.
     pub fn wait(&self, duration: Duration) -> Result<(), Failure> {
-        match self.job.wait(&self.host.stop, duration) {
-            Ok(Woken::TimePassed) => Ok(()),
-            Ok(Woken::Stopped) => Err(interrupted()),
-            Ok(Woken::Ended(ending)) => Err(ended(&ending)),
-            Err(error) => Err(Failure::Execution(format!(
-                "cannot create an eventfd: {error}"
-            ))),
-        }
+        self.host.wait(self.job, duration)
     }
 }

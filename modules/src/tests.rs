@@ -6,6 +6,7 @@ mod file;
 mod grains;
 mod machine;
 mod own_namespace;
+mod pillar;
 mod saltutil;
 
 use saline_config::MinionConfig;

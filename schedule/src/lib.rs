@@ -10,12 +10,14 @@
 //! | `job`, `schedule` | the state machine: takes the time, and returns what is due. It has no clock, no task and no file |
 //! | `run_memory`, `saved_jobs` | the files: what ran, and what was added while the daemon ran |
 //! | `scheduler_state` | what a schedule has in memory: the jobs of the configuration, and what functions have changed |
+//! | `pillar_jobs` | the jobs that a minion's pillar brings while the daemon runs |
 //! | `scheduler` | drives the machine by the clock of a daemon, for all who change or read it |
 
 mod entry;
 mod exceptions;
 mod job;
 mod past;
+mod pillar_jobs;
 mod run_memory;
 mod runs;
 mod saved_jobs;

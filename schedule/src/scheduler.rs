@@ -16,8 +16,9 @@ use tokio::sync::Notify;
 
 use crate::entry::{Entry, MAX_ENTRIES};
 use crate::exceptions::Exceptions;
+use crate::pillar_jobs::LaterJobs;
 use crate::run_memory::RunMemory;
-use crate::runs::{Due, Missed, Polled, Status, Time};
+use crate::runs::{Due, Missed, Polled, Skip, Status, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
 use crate::schedule::Schedule;
 use crate::scheduler_state::{ChangeError, Files, MAX_ORDERED, State, to_map};
@@ -42,6 +43,8 @@ pub struct SchedulerFiles {
     pub runs: PathBuf,
     /// Keeps what functions change; none for a daemon without such functions.
     pub saved: Option<PathBuf>,
+    /// Whether a pillar may bring further jobs: what is remembered of them is kept until it is there.
+    pub awaits_pillar: bool,
 }
 
 /// The schedule of a daemon.
@@ -52,7 +55,7 @@ pub struct Scheduler {
     // Locked before the state, always.
     files: Mutex<Files>,
     state: Mutex<State>,
-    changed: Notify,
+    pub(crate) changed: Notify,
     runs: AtomicU64,
     skips: AtomicU64,
 }
@@ -80,6 +83,7 @@ impl Scheduler {
         clock: Clock,
     ) -> Self {
         let (memory, mut remembered) = RunMemory::open(files.runs);
+        let awaits_pillar = files.awaits_pillar;
         let saved_file = files.saved.map(SavedFile);
         let saved = saved_file.as_ref().map(SavedFile::read).unwrap_or_default();
         let began = clock.now();
@@ -93,6 +97,8 @@ impl Scheduler {
             }),
             state: Mutex::new(State {
                 schedule: Schedule::new(TimeZone::system(), seed),
+                of_pillar: BTreeMap::new(),
+                later: None,
                 configured: to_map(configured),
                 saved,
                 ordered: Vec::new(),
@@ -105,7 +111,7 @@ impl Scheduler {
             skips: AtomicU64::new(0),
         };
         let now = scheduler.time();
-        let mut skipped = 0;
+        let mut skipped = Vec::new();
         {
             let mut state = scheduler.state();
             let all_disabled = state.saved.all_disabled;
@@ -113,19 +119,26 @@ impl Scheduler {
             for (name, entry) in state.wanted() {
                 let before = remembered.remove(&name);
                 let skip = state.schedule.start(&name, entry, before, missed, now);
-                if let Some(skip) = skip {
-                    skipped += 1;
-                    tracing::warn!(
-                        "scheduled job {name} did not run at {}: {}",
-                        skip.due,
-                        skip.reason
-                    );
-                }
+                skipped.extend(skip.map(|skip| (name, skip)));
             }
             state.disable_named(now);
+            state.later = awaits_pillar.then_some(LaterJobs { remembered, missed });
         }
-        scheduler.skips.store(skipped, Ordering::Relaxed);
+        scheduler.tell_skipped(&skipped);
         scheduler
+    }
+
+    /// Counts runs that were missed, and says which in the log.
+    pub(crate) fn tell_skipped(&self, skipped: &[(String, Skip)]) {
+        self.skips
+            .fetch_add(skipped.len() as u64, Ordering::Relaxed);
+        for (name, skip) in skipped {
+            tracing::warn!(
+                "scheduled job {name} did not run at {}: {}",
+                skip.due,
+                skip.reason
+            );
+        }
     }
 
     /// Begins runs with `begin` when they are due, for as long as the daemon runs.
@@ -222,14 +235,17 @@ impl Scheduler {
     /// Checks that a job can be modified or deleted.
     ///
     /// # Errors
-    /// When there is none of this name, or it is in the configuration.
+    /// When there is none of this name, or it is in the configuration or in the pillar.
     pub fn check_changeable(&self, name: &str) -> Result<(), ChangeError> {
         let state = self.state();
         if state.saved.jobs.contains_key(name) {
             return Ok(());
         }
-        match state.configured.contains_key(name) {
-            true => Err(ChangeError::Configured(name.to_owned())),
+        if state.configured.contains_key(name) {
+            return Err(ChangeError::Configured(name.to_owned()));
+        }
+        match state.of_pillar.contains_key(name) {
+            true => Err(ChangeError::OfPillar(name.to_owned())),
             false => Err(ChangeError::NoSuchJob(name.to_owned())),
         }
     }
@@ -498,7 +514,10 @@ impl Scheduler {
             (state.is_unnoted, state.is_new) = (false, false);
             state.noted = self.clock.now();
             let remembered = state.schedule.remembered();
+            let later = state.later.iter().flat_map(|later| &later.remembered);
+            let later = later.map(|(name, job)| (name.as_str(), job.clone()));
             remembered
+                .chain(later)
                 .map(|(name, job)| (name.to_owned(), job))
                 .collect()
         };
@@ -518,7 +537,7 @@ impl Scheduler {
         wait.clamp(Duration::from_millis(1), most)
     }
 
-    fn time(&self) -> Time {
+    pub(crate) fn time(&self) -> Time {
         Time {
             // The clock of a machine is within the years that are supported.
             wall: Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH),
@@ -530,7 +549,7 @@ impl Scheduler {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,6 +9,7 @@ use saline_protocol::transport::Instant;
 
 use crate::entry::{Entry, MAX_ENTRIES};
 use crate::exceptions::MAX_EXCEPTIONS;
+use crate::pillar_jobs::LaterJobs;
 use crate::run_memory::RunMemory;
 use crate::runs::{Due, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
@@ -31,6 +32,11 @@ pub enum ChangeError {
         "job {0} is in the configuration files, where it can be changed or removed; schedule.disable_job keeps it from running"
     )]
     Configured(String),
+    /// The job is in the pillar.
+    #[error(
+        "job {0} is in the pillar, where it can be changed or removed; schedule.disable_job keeps it from running"
+    )]
+    OfPillar(String),
     /// There are too many.
     #[error("a schedule has at most {MAX_ENTRIES} jobs")]
     TooMany,
@@ -61,6 +67,10 @@ pub(crate) struct Files {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) schedule: Schedule,
+    /// The jobs of the pillar.
+    pub(crate) of_pillar: BTreeMap<String, Arc<Entry>>,
+    /// What waits for the first pillar.
+    pub(crate) later: Option<LaterJobs>,
     /// The jobs of the configuration.
     pub(crate) configured: BTreeMap<String, Arc<Entry>>,
     /// What functions have changed, whether it is in the file or not.
@@ -90,9 +100,10 @@ impl Files {
 }
 
 impl State {
-    /// Returns every job: a job that a function added goes before one of the configuration.
+    /// Returns every job: a job that a function added goes before one of the configuration, and this one before one of the pillar.
     pub(crate) fn wanted(&self) -> BTreeMap<String, Arc<Entry>> {
-        let mut wanted = self.configured.clone();
+        let mut wanted = self.of_pillar.clone();
+        wanted.extend(self.configured.clone());
         wanted.extend(
             self.saved
                 .jobs
@@ -104,7 +115,9 @@ impl State {
 
     /// Whether there is a job of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.configured.contains_key(name) || self.saved.jobs.contains_key(name)
+        self.of_pillar.contains_key(name)
+            || self.configured.contains_key(name)
+            || self.saved.jobs.contains_key(name)
     }
 
     /// Has the schedule what is wanted.

@@ -31,6 +31,7 @@ mod moving;
 mod outliving_jobs;
 mod own_functions;
 mod pillar;
+mod pillar_functions;
 mod presence;
 mod private_files;
 mod returners;

@@ -336,6 +336,18 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         },
     },
     OptionDoc {
+        name: "minion_pillar_cache",
+        secrecy: Secrecy::Public,
+        unit: "True or False",
+        default: "False",
+        help: "Whether the minion keeps its pillar in the file `cachedir/pillar` (0600) too, and uses it after a start until the master \
+               has sent one. Its secrets are in the clear there. Not set: the pillar is in memory alone.",
+        read: |config, given| {
+            config.pillar_cache = given.flag()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "spool_sync",
         secrecy: Secrecy::Public,
         unit: "crash or always",

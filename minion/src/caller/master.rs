@@ -8,7 +8,7 @@ use saline_channel::{ChannelError, Credentials, Established, Identity, NoiseKey,
 use saline_config::MinionConfig;
 use saline_messages::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
-    ProtocolVersions, Refusal, Role,
+    PillarReply, PillarRequest, ProtocolVersions, Refusal, Role,
 };
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
@@ -16,7 +16,7 @@ use super::CallError;
 use crate::link::candidate::{self, Connected};
 use crate::link::token_file::TokenFile;
 use crate::link::trust::PinnedMaster;
-use saline_modules::Host;
+use saline_modules::{Host, NotAnswered};
 
 /// How long the handshake, and each request, may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -143,6 +143,35 @@ impl CallerSession {
             return Err(TellError::NotStored);
         }
         self.ask(&CallerRequest::Return(returned)).await
+    }
+
+    /// Asks about the pillar of the minion.
+    pub(super) async fn ask_about_pillar(
+        &mut self,
+        host: &Host,
+        request: PillarRequest,
+        within: Duration,
+    ) -> Result<PillarReply, NotAnswered> {
+        let refused = |error: &dyn std::fmt::Display| NotAnswered::Refused(error.to_string());
+        let resumed = self.resume(host).await;
+        resumed.map_err(|error| refused(&error))?;
+        let deadline = self.clock.after(within);
+        let client = self.connected.client.as_ref();
+        let request = CallerRequest::Pillar(request);
+        let answer = self.session.ask(client, Class::Bulk, &request, deadline);
+        match answer.await {
+            Ok(CallerReply::Pillar(reply)) => Ok(reply),
+            Ok(CallerReply::Busy { after_ms }) => {
+                Err(NotAnswered::Later(Duration::from_millis(after_ms.into())))
+            }
+            Ok(CallerReply::Refused(why)) => Err(refused(&why)),
+            Ok(CallerReply::Failed(why)) => Err(NotAnswered::Refused(why)),
+            Ok(CallerReply::Stored(_) | CallerReply::Done) => Err(NotAnswered::Refused(
+                "the master gave an answer to another question".to_owned(),
+            )),
+            Err(ChannelError::Busy { after }) => Err(NotAnswered::Later(after)),
+            Err(error) => Err(refused(&error)),
+        }
     }
 
     /// Makes sure that the session stands: the master forgets one that was not used for a minute, or that has not been

@@ -2,6 +2,7 @@
 
 mod error;
 mod master;
+mod pillar_questions;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::own_jid::OwnJids;
 
 pub use error::CallError;
 use master::CallerSession;
+use pillar_questions::PillarQuestions;
 
 /// The return of a function that was called, and whether the master has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +59,16 @@ pub async fn call(
         Some(id) => id.clone(),
         None => MinionId::parse(&host_name())?,
     };
-    let master = match registry {
+    let mut master = match registry {
         Some(registry) => Some(CallerSession::make(config, &id, registry).await?),
         None => None,
     };
     let context = Context::default();
     let host = Arc::new(host(config, &id, master.is_some())?);
+    let mut questions = PillarQuestions::default();
+    if master.is_some() {
+        questions = PillarQuestions::of(&host);
+    }
     let running = {
         let (host, call) = (Arc::clone(&host), Arc::clone(&call));
         context.spawn_blocking(move || run(&call, &host, &modules))
@@ -79,8 +85,11 @@ pub async fn call(
                 if signal == Signal::Terminate {
                     interrupted = true;
                     host.stop.raise();
+                    // A function that waits for an answer does so no longer.
+                    questions = PillarQuestions::default();
                 }
             }
+            () = questions.answer_next(master.as_mut(), &host) => {}
         }
     };
     let delivery_error = match master {

@@ -48,6 +48,11 @@ impl Minion {
             self.jobs.taken().saturating_sub(running),
         );
         metrics.gauge(
+            "saline_minion_pillar_errors",
+            "Errors of the pillar when the master compiled it last. While there are any, the minion keeps the last pillar without.",
+            self.host.pillar.errors(),
+        );
+        metrics.gauge(
             "saline_minion_returns_unacknowledged",
             "Returns that the master has not acknowledged.",
             self.spool.unacknowledged(),

@@ -42,6 +42,8 @@ use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::local_bus::{Counts, LocalBus};
 use crate::session::event_sender::EventSender;
 use crate::session::file_requests::FileRequests;
+use crate::session::pillar_refreshes::PillarRefreshes;
+use crate::session::pillar_requests::PillarRequests;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 use crate::spool_location::SpoolLocation;
@@ -52,6 +54,7 @@ use saline_modules::grains::{GrainStore, host_name};
 use saline_modules::job::Stop;
 use saline_modules::job_process::{self, JobFolders, JobProcesses, LeftJob};
 use saline_modules::oversize_output;
+use saline_modules::pillar::PillarStore;
 use saline_modules::planned_end;
 
 pub use start::{command_line, run, run_with};
@@ -226,6 +229,12 @@ impl Minion {
         let files = FileRequests::new(session.clone(), context.clone());
         // Nobody else sets it.
         let _ = host.master_files.set(Box::new(files));
+        let pillar = PillarRequests::new(session.clone(), context.clone());
+        let _ = host.master_pillar.set(Box::new(pillar));
+        match config.pillar_cache {
+            true => host.open_pillar_cache(config.cached_pillar()),
+            false => PillarStore::forget_cache(config.cached_pillar()),
+        }
         let clock = Arc::new(MasterTimeEstimate::default());
         let pool = match modules.return_at_once() {
             true => Pool::in_place(),
@@ -370,6 +379,12 @@ impl Minion {
             self.context.clock,
         );
         self.context.spawn(events.run());
+        let refreshes = PillarRefreshes::new(
+            Arc::clone(&self.host),
+            self.session.clone(),
+            self.context.clone(),
+        );
+        self.context.spawn(refreshes.run());
         let mut last = None;
         tokio::select! {
             biased;
@@ -561,6 +576,7 @@ fn schedule(config: &MinionConfig, clock: Clock) -> Scheduler {
     let files = SchedulerFiles {
         runs: config.schedule_runs(),
         saved: Some(config.saved_schedule()),
+        awaits_pillar: true,
     };
     // Without randomness every minion has the same delays, which harms none.
     let seed = random::bytes().map_or(0, u64::from_le_bytes);

@@ -1,5 +1,4 @@
-//! What the minion does about events of its own bus before it passes them on. The tags are Salt's; `pillar_refresh` belongs here
-//! once there is a pillar.
+//! What the minion does about events of its own bus before it passes them on. The tags are Salt's.
 
 use std::sync::Arc;
 
@@ -29,6 +28,8 @@ pub(super) async fn act(
                 .spawn_blocking(move || host.collect_printed_grains())
                 .await;
         }
+        // The master may take a while, and no event waits for it.
+        "pillar_refresh" => host.pillar.want(true),
         "fire_master" => fire_master(host, data),
         _ => {}
     }

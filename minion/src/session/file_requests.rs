@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_messages::{Class, FileReply, FileRequest, MinionReply, MinionRequest};
-use saline_modules::master_files::{MasterFiles, NotAnswered, PendingAnswer};
+use saline_modules::master_files::MasterFiles;
+use saline_modules::{NotAnswered, PendingAnswer};
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::oneshot;
 
@@ -51,20 +52,14 @@ impl FileRequests {
                 }
                 Ok(reply)
             }
-            Err(AskError::Busy(after)) => Err(NotAnswered::Later(after + jitter(after))),
-            Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
-                Err(NotAnswered::Refused(error.to_string()))
-            }
-            Err(AskError::Transport(error)) => {
-                tracing::debug!("no answer about a file: {error}");
-                if is_part && error.kind() == ErrorKind::TimedOut {
-                    self.size().timed_out();
+            Err(error) => {
+                if let AskError::Transport(error) = &error {
+                    tracing::debug!("no answer about a file: {error}");
+                    if is_part && error.kind() == ErrorKind::TimedOut {
+                        self.size().timed_out();
+                    }
                 }
-                Err(NotAnswered::Later(RETRY_DELAY))
-            }
-            Err(AskError::Ended | AskError::NotAuthentic(_)) => Err(NotAnswered::Later(AWAY_DELAY)),
-            Err(error @ (AskError::Refused(_) | AskError::Unreadable(_))) => {
-                Err(NotAnswered::Refused(error.to_string()))
+                Err(not_answered(error))
             }
             Ok(_) => Err(NotAnswered::Refused(
                 "the master gave an answer to another question".to_owned(),
@@ -77,8 +72,22 @@ impl FileRequests {
     }
 }
 
+/// Returns what a function does that has no answer.
+pub(super) fn not_answered(error: AskError) -> NotAnswered {
+    match error {
+        AskError::Busy(after) => NotAnswered::Later(after + jitter(after)),
+        AskError::Transport(error) if error.kind() != ErrorKind::TooLarge => {
+            NotAnswered::Later(RETRY_DELAY)
+        }
+        AskError::Ended | AskError::NotAuthentic(_) => NotAnswered::Later(AWAY_DELAY),
+        error @ (AskError::Transport(_) | AskError::Refused(_) | AskError::Unreadable(_)) => {
+            NotAnswered::Refused(error.to_string())
+        }
+    }
+}
+
 impl MasterFiles for FileRequests {
-    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer {
+    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer<FileReply> {
         let (sender, receiver) = oneshot::channel();
         let this = self.clone();
         self.context.spawn(async move {

@@ -15,6 +15,8 @@ impl ActiveSession {
         loop {
             let packed = Packed::pack(&grains.borrow_and_update());
             self.report_grains(packed).await;
+            // Which pillar a minion gets may depend on them.
+            self.parts.host.pillar.want(false);
             // An error means that the minion ends.
             if grains.changed().await.is_err() {
                 return;

@@ -6,4 +6,6 @@ pub(crate) mod event_sender;
 pub(crate) mod file_requests;
 mod grains_reports;
 mod heartbeat;
+pub(crate) mod pillar_refreshes;
+pub(crate) mod pillar_requests;
 pub(crate) mod session_loop;

@@ -8,6 +8,7 @@ mod clear_messages;
 mod daemon;
 mod deployment;
 mod forged_limits;
+mod pillar;
 mod reconciliation;
 mod scripted_master;
 mod successor;

@@ -1,26 +1,90 @@
 //! `config`: the configuration of the minion, with its secrets hidden.
 
-use saline_data::Value;
-use saline_functions::{Failure, function};
+use std::sync::Arc;
+
+use saline_data::{Value, masked};
+use saline_functions::{Failure, FromValue, Mismatch, function};
 use saline_targeting::Glob;
 
-use super::grains::lookup;
+use super::nested::{lookup, merged};
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[&GET, &ITEMS, &OPTION];
 
-/// The refusal of `merge`.
-const UNMERGED: &str = "merge: there is nothing to merge, since a minion has no pillar";
+/// The entry of a pillar that has what the master shows of its configuration.
+const MASTER: &str = "master";
 
-/// Returns an option of the minion, with its default if the files do not set it; otherwise the grain of this name; otherwise
-/// `default`. Secrets are hidden.
+/// How the values of several sources become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merge {
+    /// Mappings are merged at every depth.
+    Recurse,
+    /// Mappings are merged at the first depth alone.
+    Overwrite,
+}
+
+impl FromValue for Merge {
+    const TAKES: &'static str = "recurse or overwrite";
+
+    fn from_value(value: Value) -> Result<Self, Mismatch> {
+        match value.as_str() {
+            Some("recurse") => Ok(Self::Recurse),
+            Some("overwrite") => Ok(Self::Overwrite),
+            _ => Err(Mismatch::of::<Self>(&value)),
+        }
+    }
+}
+
+/// A place where values are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Options,
+    Grains,
+    Pillar,
+    Master,
+}
+
+impl Source {
+    /// All of them, the one that counts most first.
+    const ALL: [Self; 4] = [Self::Options, Self::Grains, Self::Pillar, Self::Master];
+
+    /// Returns the values of the source; none where there are none. Those of the pillar are hidden unless `unmask`.
+    fn values(self, job: &JobContext<'_>, unmask: bool) -> Result<Option<Arc<Value>>, Failure> {
+        let shown = |value: Value| match unmask {
+            true => Arc::new(value),
+            false => Arc::new(masked(value)),
+        };
+        Ok(match self {
+            Self::Options => Some(job.host.options()),
+            Self::Grains => Some(job.host.grains.all()),
+            // No master takes part in this call.
+            Self::Pillar | Self::Master if job.host.master_pillar.get().is_none() => None,
+            Self::Pillar => Some(shown(
+                job.host.held_pillar(job.job)?.entries.as_ref().clone(),
+            )),
+            Self::Master => {
+                let pillar = job.host.held_pillar(job.job)?;
+                pillar.entries.get(MASTER).cloned().map(shown)
+            }
+        })
+    }
+}
+
+/// Returns an option of the minion, with its default if the files do not set it; otherwise the grain of this name; otherwise the value
+/// of this name in the pillar that the minion holds, or below `master` there; otherwise `default`. Secrets are hidden, and the
+/// values of the pillar are `**********`.
 ///
 /// key
 ///     The name; `delimiter` leads into what is nested.
 ///
-/// omit_opts, omit_grains
-///     `True` leaves out the options, or the grains. A minion has no pillar and no options of the master: `omit_pillar` and
-///     `omit_master` have nothing to leave out.
+/// merge
+///     `recurse` or `overwrite` merges the mappings that these places have, at every depth or at the first alone.
+///
+/// omit_opts, omit_grains, omit_pillar, omit_master
+///     `True` leaves out the options, the grains, the pillar, or what is below `master` there.
+///
+/// unmask
+///     `True` shows the values of the pillar, which then stand in the job store and in the event of the return.
 ///
 /// CLI Example:
 ///
@@ -32,29 +96,63 @@ const UNMERGED: &str = "merge: there is nothing to merge, since a minion has no 
     clippy::fn_params_excessive_bools,
     reason = "Salt's parameters"
 )]
-#[expect(
-    unused_variables,
-    reason = "there is neither a pillar nor a master's configuration"
-)]
 fn get(
     job: &JobContext<'_>,
     key: String,
     #[default("")] default: Value,
     #[default(":")] delimiter: String,
-    merge: Option<String>,
+    merge: Option<Merge>,
     #[default(false)] omit_opts: bool,
     #[default(false)] omit_pillar: bool,
     #[default(false)] omit_master: bool,
     #[default(false)] omit_grains: bool,
+    #[default(false)] unmask: bool,
 ) -> Result<Value, Failure> {
-    if merge.is_some() {
-        return Err(Failure::Invocation(UNMERGED.to_owned()));
+    let omitted = [omit_opts, omit_grains, omit_pillar, omit_master];
+    let mut found: Vec<Value> = Vec::new();
+    for source in wanted(omitted) {
+        let values = source.values(job, unmask)?;
+        let value = values.and_then(|values| lookup(&values, &key, &delimiter));
+        match (value, merge) {
+            (Some(value), None) => return Ok(value),
+            (Some(value), Some(_)) => found.push(value),
+            (None, _) => {}
+        }
     }
-    let of_options = || lookup(&job.host.options(), &key, &delimiter);
-    let of_grains = || lookup(&job.host.grains.all(), &key, &delimiter);
-    let found = (!omit_opts).then(of_options).flatten();
-    let found = found.or_else(|| (!omit_grains).then(of_grains).flatten());
-    Ok(found.unwrap_or(default))
+    let Some(merge) = merge else {
+        return Ok(default);
+    };
+    // The source that counts most comes last.
+    let mut merging = found
+        .into_iter()
+        .rev()
+        .filter(|value| matches!(value, Value::Map(_)));
+    let first = merging.next();
+    let first = first.map(|first| match &default {
+        Value::Map(_) => merged_as(merge, default.clone(), first),
+        _ => first,
+    });
+    let all = first.map(|first| merging.fold(first, |base, over| merged_as(merge, base, over)));
+    Ok(all.unwrap_or(default))
+}
+
+/// Returns the sources that are not omitted.
+fn wanted(omitted: [bool; 4]) -> impl Iterator<Item = Source> {
+    let sources = Source::ALL.into_iter().zip(omitted);
+    sources
+        .filter(|(_, omitted)| !omitted)
+        .map(|(source, _)| source)
+}
+
+/// Merges mappings.
+fn merged_as(merge: Merge, base: Value, over: Value) -> Value {
+    match (merge, base, over) {
+        (Merge::Overwrite, Value::Map(mut base), Value::Map(over)) => {
+            base.retain(|(name, _)| over.iter().all(|(known, _)| known != name));
+            Value::Map([base, over].concat())
+        }
+        (_, base, over) => merged(base, over, false),
+    }
 }
 
 /// Returns an option of the minion, as `config.get` does; with `wildcard=True` all options whose names match, as a mapping.
@@ -72,10 +170,6 @@ fn get(
     clippy::fn_params_excessive_bools,
     reason = "Salt's parameters"
 )]
-#[expect(
-    unused_variables,
-    reason = "there is neither a pillar nor a master's configuration"
-)]
 fn option(
     job: &JobContext<'_>,
     value: String,
@@ -86,21 +180,25 @@ fn option(
     #[default(false)] omit_master: bool,
     #[default(false)] omit_all: bool,
     #[default(false)] wildcard: bool,
+    #[default(false)] unmask: bool,
 ) -> Result<Value, Failure> {
-    let sources = [
-        (!omit_opts && !omit_all).then(|| job.host.options()),
-        (!omit_grains && !omit_all).then(|| job.host.grains.all()),
-    ];
-    let sources = sources.into_iter().flatten();
+    let omitted = [omit_opts, omit_grains, omit_pillar, omit_master];
+    let sources = wanted(omitted.map(|omitted| omitted || omit_all));
     if !wildcard {
-        let mut found = sources.filter_map(|source| source.get(&value).cloned());
-        return Ok(found.next().unwrap_or(default));
+        for source in sources {
+            let values = source.values(job, unmask)?;
+            if let Some(found) = values.and_then(|values| values.get(&value).cloned()) {
+                return Ok(found);
+            }
+        }
+        return Ok(default);
     }
     let glob =
         Glob::compile(&value).map_err(|error| Failure::Invocation(format!("value: {error}")))?;
     let mut all: Vec<(String, Value)> = Vec::new();
     for source in sources {
-        let Value::Map(entries) = source.as_ref() else {
+        let values = source.values(job, unmask)?;
+        let Some(Value::Map(entries)) = values.as_deref() else {
             continue;
         };
         for (name, value) in entries {

@@ -41,8 +41,8 @@ fn fire_master(job: &JobContext<'_>, data: Mapping, tag: String) -> Result<bool,
     to_master(job, &tag, data)
 }
 
-/// Fires an event on the minion's own bus, for programs on its machine. On `module_refresh`, `grains_refresh` and `fire_master` the
-/// minion acts itself.
+/// Fires an event on the minion's own bus, for programs on its machine. On `module_refresh`, `grains_refresh`,
+/// `pillar_refresh` and `fire_master` the minion acts itself.
 ///
 /// data
 ///     A mapping.

@@ -17,7 +17,9 @@ mod group;
 mod hosts;
 mod key;
 mod mount;
+mod nested;
 mod network;
+mod pillar;
 mod pkg;
 mod saltutil;
 mod schedule;
@@ -68,6 +70,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
     everywhere("key", key::FUNCTIONS),
     everywhere("mount", mount::FUNCTIONS),
     everywhere("network", network::FUNCTIONS),
+    everywhere("pillar", pillar::FUNCTIONS),
     Module {
         name: "pkg",
         functions: pkg::FUNCTIONS,

@@ -1,5 +1,7 @@
 //! `saltutil`: running jobs and their end, and upkeep.
 
+mod refresh_pillar;
+mod sync_all;
 mod sync_modules;
 
 use rustix::process::Signal;
@@ -23,6 +25,8 @@ pub(super) const FUNCTIONS: Functions = &[
     &REFUSED_RETURNS,
     &REFRESH_GRAINS,
     &REFRESH_MODULES,
+    &refresh_pillar::REFRESH_PILLAR,
+    &sync_all::SYNC_ALL,
     &sync_modules::SYNC_MODULES,
 ];
 
@@ -245,14 +249,14 @@ fn refused_returns(
     }
 }
 
-/// Collects the facts about the machine anew, and reports them to the master if they have changed. A minion has no
-/// pillar: `refresh_pillar` and `clean_pillar_cache` are taken for the sake of scripts, and ignored.
+/// Collects the facts about the machine anew, and reports them to the master if they have changed. The minion asks for its pillar
+/// after each report; `refresh_pillar` and `clean_pillar_cache` are taken for the sake of scripts, and ignored.
 ///
 /// CLI Example:
 ///
 ///     saline '*' saltutil.refresh_grains
 #[function(in_minion)]
-#[expect(unused_variables, reason = "there is no pillar")]
+#[expect(unused_variables, reason = "the report decides")]
 fn refresh_grains(
     job: &JobContext<'_>,
     #[default(true)] refresh_pillar: bool,

@@ -12,8 +12,9 @@ use saline_functions::Failure;
 use saline_jailed_files::{InnerPath, NewFile};
 use saline_messages::{FilePlace, FileReply, FileRequest, SeenFile, TransferDigest, TransferId};
 
-use super::{FileCache, PendingAnswer, unexpected};
+use super::{FileCache, unexpected};
 use crate::JobContext;
+use crate::pending_answer::PendingAnswer;
 
 /// The name under which a file is written until it is complete begins with this.
 pub(super) const TEMPORARY: &str = ".saline-part-";
@@ -242,7 +243,7 @@ fn receive_into(
     let mut digest = TransferDigest::default();
     let mut received = resume(file, &mut digest, seen.size)?;
     let mut asked = received;
-    let mut pending: VecDeque<(FileRequest, u64, PendingAnswer)> = VecDeque::new();
+    let mut pending: VecDeque<(FileRequest, u64, PendingAnswer<FileReply>)> = VecDeque::new();
     loop {
         while asked < seen.size && pending.len() < AHEAD {
             let bytes = job.master_files()?.part_size();

@@ -16,10 +16,9 @@ use std::time::Duration;
 
 use saline_functions::Failure;
 use saline_messages::{FileReply, FileRequest};
-use saline_protocol::transport::Clock;
-use tokio::sync::oneshot;
 
 use crate::JobContext;
+use crate::pending_answer::PendingAnswer;
 pub(crate) use cache::FileCache;
 pub(crate) use fetch::{fetch, look, read};
 pub(crate) use listing::{list, list_names};
@@ -36,38 +35,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Asks the master about files. The minion's process has it; a function that asks has to run in that process.
 pub trait MasterFiles: fmt::Debug + Send + Sync {
     /// Sends a request, which may wait for its answer at most so long. Returns at once.
-    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer;
+    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer<FileReply>;
 
     /// Returns the size of the next part of a file in bytes, which follows the speed of the link.
     fn part_size(&self) -> u32;
-}
-
-/// The answer to a request that was sent.
-#[derive(Debug)]
-pub struct PendingAnswer(oneshot::Receiver<Result<FileReply, NotAnswered>>);
-
-/// The reason why a request has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotAnswered {
-    /// The request is to be sent again after this time: the master is busy, or away.
-    Later(Duration),
-    /// The master does not carry it out; the text says why.
-    Refused(String),
-}
-
-impl PendingAnswer {
-    /// Returns the answer that comes over this channel.
-    pub fn over(channel: oneshot::Receiver<Result<FileReply, NotAnswered>>) -> Self {
-        Self(channel)
-    }
-
-    /// Waits for the answer. Blocks the thread.
-    fn wait(self) -> Result<FileReply, NotAnswered> {
-        // The sender went with the minion's tasks.
-        self.0
-            .blocking_recv()
-            .unwrap_or(Err(NotAnswered::Later(Duration::ZERO)))
-    }
 }
 
 impl JobContext<'_> {
@@ -90,36 +61,18 @@ impl JobContext<'_> {
     }
 
     /// Sends a request whose answer is waited for later, with [`answer_or_again`](Self::answer_or_again).
-    fn send_about_files(&self, request: FileRequest) -> Result<PendingAnswer, Failure> {
+    fn send_about_files(&self, request: FileRequest) -> Result<PendingAnswer<FileReply>, Failure> {
         Ok(self.master_files()?.send(request, ANSWER_TIMEOUT))
     }
 
     fn answer_or_again(
         &self,
-        first: PendingAnswer,
+        first: PendingAnswer<FileReply>,
         request: &FileRequest,
     ) -> Result<FileReply, Failure> {
-        let clock = Clock;
-        let end = clock.after(AWAY);
-        let mut pending = first;
-        loop {
-            let why = match pending.wait() {
-                Ok(reply) => return Ok(reply),
-                Err(why) => why,
-            };
-            let delay = match why {
-                NotAnswered::Later(delay) => delay,
-                NotAnswered::Refused(why) => return Err(Failure::Execution(why)),
-            };
-            if clock.now() > end {
-                return Err(Failure::Execution(
-                    "the master did not answer for ten minutes".to_owned(),
-                ));
-            }
-            // Ends with the job and with the minion.
-            self.wait(delay.max(Duration::from_millis(50)))?;
-            pending = self.send_about_files(request.clone())?;
-        }
+        let files = self.master_files()?;
+        let again = || files.send(request.clone(), ANSWER_TIMEOUT);
+        self.host.answer_or_again(self.job, AWAY, first, again)
     }
 
     fn master_files(&self) -> Result<&dyn MasterFiles, Failure> {

@@ -14,6 +14,7 @@ fn open(folder: &Path, configured: &[(&str, &str)], missed: Missed) -> Arc<Sched
     let files = SchedulerFiles {
         runs: folder.join("runs"),
         saved: Some(folder.join("saved")),
+        awaits_pillar: true,
     };
     let jobs = configured.iter();
     let jobs = jobs.map(|(name, text)| ((*name).to_owned(), entry(text)));
@@ -329,4 +330,69 @@ fn what_is_remembered_is_read_as_it_was_written() {
     memory.write(&jobs);
     let (_, read) = RunMemory::open(path);
     assert_eq!(read.into_iter().collect::<Vec<_>>(), jobs);
+}
+
+/// Jobs as a pillar has them.
+fn jobs(jobs: &[(&str, &str)]) -> Vec<(String, Entry)> {
+    let jobs = jobs.iter();
+    jobs.map(|(name, text)| ((*name).to_owned(), entry(text)))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_of_the_pillar_come_and_go_behind_those_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let configured = [("both", "hours: 1, run_on_start: False")];
+    let scheduler = open(folder.path(), &configured, Missed::Skip);
+    scheduler.set_of_pillar(jobs(&[("both", "minutes: 1"), ("pillar", "minutes: 1")]));
+    assert_eq!(scheduler.names(), ["both", "pillar"]);
+    assert_eq!(run_for(&scheduler, 65).await, ["pillar", "pillar"]);
+    assert!(scheduler.is_of_pillar("pillar") && !scheduler.is_of_pillar("both"));
+    assert!(scheduler.is_configured("both") && !scheduler.is_configured("pillar"));
+    assert!(matches!(
+        scheduler.delete("pillar", true),
+        Err(ChangeError::OfPillar(_))
+    ));
+    assert!(matches!(
+        scheduler.add("pillar", entry("minutes: 1"), true),
+        Err(ChangeError::Exists(_))
+    ));
+    // The same pillar again changes nothing, another one does.
+    scheduler.set_of_pillar(jobs(&[("both", "minutes: 1"), ("pillar", "minutes: 1")]));
+    assert_eq!(run_for(&scheduler, 60).await, ["pillar"]);
+    scheduler.enable_job("pillar", false, true).unwrap();
+    assert_eq!(run_for(&scheduler, 120).await, [""; 0]);
+    scheduler.set_of_pillar(Vec::new());
+    assert_eq!(scheduler.names(), ["both"]);
+    scheduler.set_of_pillar(jobs(&[("pillar", "minutes: 2")]));
+    assert!(
+        !scheduler.status("pillar").unwrap().enabled,
+        "it is still disabled by its name"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ran_is_remembered_until_the_pillar_brings_the_job_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let hourly = [("hourly", "hours: 1, run_on_start: False")];
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    scheduler.set_of_pillar(jobs(&hourly));
+    assert_eq!(run_for(&scheduler, 3_700).await, ["hourly"]);
+    let last = scheduler.status("hourly").unwrap().last_run;
+    assert!(last.is_some());
+    scheduler.stop();
+    drop(scheduler);
+
+    // A start that ends before the pillar is there forgets nothing.
+    let scheduler = open(folder.path(), &[("other", "minutes: 1")], Missed::Skip);
+    assert_eq!(run_for(&scheduler, 1).await, ["other"]);
+    scheduler.stop();
+    drop(scheduler);
+
+    let scheduler = open(folder.path(), &[], Missed::Skip);
+    scheduler.set_of_pillar(jobs(&hourly));
+    assert_eq!(scheduler.status("hourly").unwrap().last_run, last);
+    scheduler.set_of_pillar(Vec::new());
+    scheduler.set_of_pillar(jobs(&hourly));
+    assert_eq!(scheduler.status("hourly").unwrap().last_run, None);
 }

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use saline_channel::publication::{Body, PublicationKey, topic_all, topic_of};
 use saline_channel::{Identity, NoiseKey};
 use saline_config::{MinionConfig, Paths};
-use saline_data::Value;
+use saline_data::{Packed, Value};
 use saline_inproc::InProc;
 use saline_messages::{
     Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage, Kind,
-    Lease, MinionId, MinionReply, MinionRequest, MustClaim, ReconciliationReply, Return,
-    ReturnVerdict, SessionId, SignedJob, decode, encode,
+    Lease, MinionId, MinionPillar, MinionReply, MinionRequest, MustClaim, Outgoing, PillarReply,
+    PillarRequest, ReconciliationReply, Return, ReturnVerdict, SessionId, SignedJob, TransferId,
+    decode, encode,
 };
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
@@ -60,6 +61,14 @@ pub struct State {
     /// The next message of this kind is answered by somebody on the path, in the clear.
     pub interference: Option<(Kind, Bytes)>,
     pub heartbeats: usize,
+    /// The minion's pillar.
+    pub pillar: Value,
+    /// Why there is no pillar, and what went wrong with it.
+    pub pillar_errors: Vec<String>,
+    /// Whether the master has no time for pillars.
+    pub is_busy_with_pillars: bool,
+    /// The pillars that were asked for, each with the one that the minion had.
+    pub pillars_asked: Vec<Option<TransferId>>,
 }
 
 fn material(last_number: u64) -> GroupKeyMaterial {
@@ -114,6 +123,11 @@ impl ScriptedMaster {
         let serving = Arc::clone(&master);
         context.spawn(async move { serving.serve(server.requests).await });
         master
+    }
+
+    /// Returns the pillars that were asked for, each with the one that the minion had.
+    pub fn pillars_asked(&self) -> Vec<Option<TransferId>> {
+        self.state.lock().unwrap().pillars_asked.clone()
     }
 
     /// Changes what the master says from now on.
@@ -313,10 +327,40 @@ impl State {
             MinionRequest::Returns(returns) => self.answers.pop_front().unwrap_or_else(|| {
                 MinionReply::Verdicts(vec![ReturnVerdict::Stored; returns.len()])
             }),
+            MinionRequest::Pillar(request) => return self.pillar(request),
             _ => MinionReply::Done,
         };
         self.said.push(request);
         reply
+    }
+}
+
+impl State {
+    fn pillar(&mut self, request: &PillarRequest) -> MinionReply {
+        if self.is_busy_with_pillars {
+            return MinionReply::busy(Duration::from_millis(5));
+        }
+        let whole = Outgoing::new(
+            MinionPillar {
+                entries: (self.pillar != Value::Null).then(|| Packed::pack(&self.pillar)),
+                errors: self.pillar_errors.clone(),
+            }
+            .to_bytes(),
+        );
+        let id = TransferId::of(whole.bytes());
+        MinionReply::Pillar(match request {
+            PillarRequest::Compile { known, bytes, .. } => {
+                self.pillars_asked.push(*known);
+                match *known == Some(id) {
+                    true => PillarReply::Unchanged,
+                    false => PillarReply::Part(whole.part(0, *bytes as usize)),
+                }
+            }
+            PillarRequest::Part { transfer, .. } if *transfer != id => PillarReply::Changed,
+            PillarRequest::Part { offset, bytes, .. } => {
+                PillarReply::Part(whole.part(*offset, *bytes as usize))
+            }
+        })
     }
 }
 

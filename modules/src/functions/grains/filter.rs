@@ -4,7 +4,8 @@ use saline_data::Value;
 use saline_functions::{Failure, Mapping, function};
 use saline_targeting::Glob;
 
-use super::{lookup, written};
+use super::super::nested::lookup;
+use super::written;
 use crate::JobContext;
 
 /// Returns the entry of a mapping whose name matches a grain; names are globs. Without one, that of the name `default`.

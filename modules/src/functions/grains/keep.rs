@@ -30,7 +30,7 @@ const DEEPEST: usize = 32;
 ///     saline '*' grains.setval role web
 ///     saline '*' grains.setval roles '[web, db]'
 #[function(changes, in_minion)]
-#[expect(unused_variables, reason = "there is no pillar")]
+#[expect(unused_variables, reason = "the report of the grains decides")]
 pub(super) fn setval(
     job: &JobContext<'_>,
     key: String,
@@ -51,7 +51,7 @@ pub(super) fn setval(
 ///
 ///     saline '*' grains.setvals '{role: web, rack: 17}'
 #[function(changes, in_minion)]
-#[expect(unused_variables, reason = "there is no pillar")]
+#[expect(unused_variables, reason = "the report of the grains decides")]
 pub(super) fn setvals(
     job: &JobContext<'_>,
     grains: Mapping,

@@ -6,6 +6,7 @@ mod keep;
 use saline_data::Value;
 use saline_functions::{FromValue, function};
 
+use super::nested::lookup;
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[
@@ -161,23 +162,6 @@ fn sanitized(grains: Value, hides: bool) -> Value {
         }
         grains => grains,
     }
-}
-
-/// Looks a path up: mappings by name and lists by number.
-pub(super) fn lookup(value: &Value, key: &str, delimiter: &str) -> Option<Value> {
-    let delimiter = match delimiter {
-        "" => ":",
-        delimiter => delimiter,
-    };
-    let mut here = value;
-    for part in key.split(delimiter) {
-        here = match here {
-            Value::Map(_) => here.get(part)?,
-            Value::List(values) => values.get(part.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
-    }
-    Some(here.clone())
 }
 
 /// Returns a single value as it is written; none of a list or a mapping.

@@ -59,6 +59,15 @@ pub(super) fn sync_modules(
     #[default("base")] saltenv: Environments,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
+    sync(job, &saltenv, test)
+}
+
+/// Brings the modules of these environments, or only tells which would change.
+pub(super) fn sync(
+    job: &JobContext<'_>,
+    environments: &Environments,
+    test: bool,
+) -> Result<Value, Failure> {
     let folder = saline_config::MinionConfig::synced_modules_in(&job.host.cache_dir);
     let failed = |why: std::io::Error| {
         Failure::Execution(format!(
@@ -67,7 +76,7 @@ pub(super) fn sync_modules(
         ))
     };
     saline_private_files::create_folder(&folder).map_err(failed)?;
-    let places = places(job, &saltenv.0)?;
+    let places = places(job, &environments.0)?;
     let cache = FileCache::open(&job.host.cache_dir)?;
     let mut changed = Vec::new();
     for place in &places {

@@ -195,7 +195,7 @@ pub(super) fn purge(
     let (stay, go): (Vec<String>, Vec<String>) = scheduler
         .names()
         .into_iter()
-        .partition(|name| scheduler.is_configured(name));
+        .partition(|name| scheduler.is_configured(name) || scheduler.is_of_pillar(name));
     let mut removed = Vec::new();
     for name in go {
         if !test && let Err(error) = scheduler.delete(&name, persist) {

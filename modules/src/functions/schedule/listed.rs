@@ -38,7 +38,7 @@ fn shown(name: &str, status: &Status) -> Value {
 ///     Also jobs that do not run by the clock.
 ///
 /// where
-///     `opts` for the jobs of the configuration files alone. There is no pillar.
+///     `opts` for the jobs of the configuration files alone, `pillar` for those of the pillar.
 ///
 /// return_yaml
 ///     `False` returns a mapping.
@@ -64,6 +64,7 @@ pub(super) fn list(
     let wanted = |name: &String| match r#where.as_deref() {
         None => true,
         Some("opts") => scheduler.is_configured(name),
+        Some("pillar") => scheduler.is_of_pillar(name),
         Some(_) => false,
     };
     let mut jobs = Vec::new();

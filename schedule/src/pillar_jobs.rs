@@ -1,0 +1,59 @@
+//! The jobs of a minion's pillar, which comes later than the start, and may change or go at any time.
+
+use std::collections::BTreeMap;
+
+use crate::entry::Entry;
+use crate::runs::{Missed, Remembered, Skip};
+use crate::scheduler::Scheduler;
+use crate::scheduler_state::to_map;
+
+/// What a start leaves for jobs that the pillar may bring.
+#[derive(Debug)]
+pub(crate) struct LaterJobs {
+    /// What is remembered of jobs that are not there yet.
+    pub(crate) remembered: BTreeMap<String, Remembered>,
+    /// What becomes of runs that were due while the daemon was down.
+    pub(crate) missed: Missed,
+}
+
+impl Scheduler {
+    /// Takes over the jobs of the pillar; those that it does not have any more go. A job of the same name in the configuration, or
+    /// one that a function added, goes before one of the pillar.
+    pub fn set_of_pillar(&self, jobs: Vec<(String, Entry)>) {
+        let now = self.time();
+        let jobs = to_map(jobs);
+        let mut skipped: Vec<(String, Skip)> = Vec::new();
+        let mut state = self.state();
+        let later = state.later.take();
+        if state.of_pillar == jobs && later.is_none() {
+            return;
+        }
+        state.of_pillar = jobs;
+        if let Some(LaterJobs {
+            mut remembered,
+            missed,
+        }) = later
+        {
+            // The first ones begin as if they had been there at the start.
+            for (name, entry) in state.wanted() {
+                if state.schedule.status(&name, now).is_none() {
+                    let before = remembered.remove(&name);
+                    let skip = state.schedule.start(&name, entry, before, missed, now);
+                    skipped.extend(skip.map(|skip| (name, skip)));
+                }
+            }
+        }
+        state.refresh(now);
+        drop(state);
+        self.tell_skipped(&skipped);
+        self.changed.notify_one();
+    }
+
+    /// Whether a job is in the pillar alone.
+    pub fn is_of_pillar(&self, name: &str) -> bool {
+        let state = self.state();
+        state.of_pillar.contains_key(name)
+            && !state.configured.contains_key(name)
+            && !state.saved.jobs.contains_key(name)
+    }
+}
