@@ -24,6 +24,7 @@ mod options;
 mod paths;
 mod pattern;
 mod pillar_sources;
+mod reactor;
 mod reload;
 mod returners;
 mod role;
@@ -52,6 +53,7 @@ pub use minion::MinionConfig;
 pub use nearest::nearest;
 pub use paths::Paths;
 pub use pillar_sources::{ExternalPillar, MERGING_STRATEGIES, PillarSources};
+pub use reactor::{Reaction, ReactionFile, ReactorConfig};
 pub use reload::ChangedOption;
 pub use returners::{
     ExecutableReturner, HttpReturner, PostgresReturner, PostgresSchema, PostgresTls,

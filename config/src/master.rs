@@ -10,7 +10,7 @@ use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
     AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, PillarSources,
-    ReturnerConfig, ScheduleConfig, TransportOptions,
+    ReactorConfig, ReturnerConfig, ScheduleConfig, TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -119,6 +119,8 @@ pub struct MasterConfig {
     pub audit_file: Option<PathBuf>,
     /// `audit_max_bytes`: the size at which a new audit file is begun. 100 MiB
     pub audit_max_bytes: u64,
+    /// `reactor` and the options beside it: what is done about events.
+    pub reactor: ReactorConfig,
     /// `schedule` and `schedule_missed`: runners that run by the clock.
     pub schedule: ScheduleConfig,
     /// `metrics_listen`: where the metrics are served; none by default.
@@ -188,6 +190,7 @@ impl Default for MasterConfig {
             returners: ReturnerConfig::default(),
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,
+            reactor: ReactorConfig::default(),
             schedule: ScheduleConfig::default(),
             metrics_listen: None,
             logging: Logging::default(),

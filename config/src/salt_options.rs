@@ -373,11 +373,8 @@ pub const SALT_OPTIONS: &[&str] = &[
     "random_reauth_delay",
     "random_startup_delay",
     "range_server",
-    "reactor",
     "reactor_niceness",
     "reactor_refresh_interval",
-    "reactor_worker_hwm",
-    "reactor_worker_threads",
     "recon_default",
     "recon_max",
     "recon_randomize",
@@ -588,7 +585,7 @@ mod tests {
             "fileserver_backend",
             "git_pillar_base",
             "master_type",
-            "reactor",
+            "reactor_niceness",
             "hash_type",
         ] {
             assert!(is_salt_option(name), "{name}");

@@ -91,7 +91,6 @@ pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
         "external_auth" => {
             "`publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md)"
         }
-        "reactor" => "a program can listen to the events and act on them (docs/event-bus.md)",
         "gather_job_timeout" => {
             "`timeout` says how long a command waits for a minion without a sign of life"
         }

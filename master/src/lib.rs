@@ -23,6 +23,8 @@
 //! | [`runners`] | carries out the functions that run on the master |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | `pillar` | compiles the pillars of minions, and gives each its own |
+//! | `reactions` | knows which files react to which events, and renders them |
+//! | `reactor` | reads events, and carries out what such files order |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
 //! | `returners` | delivers what is stored to destinations outside of the master |
@@ -62,6 +64,8 @@ mod parts;
 pub mod peers;
 mod pillar;
 pub mod publisher;
+mod reactions;
+mod reactor;
 mod returners;
 mod run;
 pub mod runners;

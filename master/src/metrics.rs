@@ -19,6 +19,7 @@ use crate::health::ANSWER_TIMEOUT;
 use crate::jobs::JobStore;
 use crate::pillar::Pillars;
 use crate::publisher::MinionPublisher;
+use crate::reactions::ReactorFigures;
 use crate::returners::{ReturnerFigures, Returners};
 use crate::sessions::Sessions;
 
@@ -38,6 +39,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) files: Arc<FileFigures>,
     pub(crate) pillars: Pillars,
     pub(crate) schedule: Arc<Scheduler>,
+    pub(crate) reactor: Arc<ReactorFigures>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
     pub(crate) returners: Returners,
 }
@@ -61,6 +63,7 @@ impl MetricsSource for MasterMetrics {
         self.clock_and_tasks(&mut metrics);
         self.schedule(&mut metrics);
         self.returners(&mut metrics);
+        self.reactor(&mut metrics);
         metrics
     }
 
@@ -359,6 +362,36 @@ impl MasterMetrics {
             "For how long the oldest record waits that a destination outside of the master has not taken; 0 when nothing waits.",
             "returner",
             lags.map(|one| (one.name().to_string(), one.lag(now))),
+        );
+    }
+
+    fn reactor(&self, metrics: &mut Metrics) {
+        metrics.counter(
+            "saline_master_reactor_events",
+            "Events to which files of the reactor reacted, or were to.",
+            self.reactor.events(),
+        );
+        metrics.gauge(
+            "saline_master_reactor_events_waiting",
+            "Events in memory for which the reactor is not done. Further ones may wait on the disk.",
+            self.reactor.waiting(),
+        );
+        metrics.counter(
+            "saline_master_reactor_events_lost",
+            "Kept events that were lost before the reactor read them. It is not known how many it would have reacted to.",
+            self.reactor.lost(),
+        );
+        metrics.counters(
+            "saline_master_reactor_orders",
+            "Orders of the reactor: those that were given, files and orders that failed, and files that were not rendered for an \
+             event, to end a loop.",
+            "outcome",
+            self.reactor.outcomes(),
+        );
+        metrics.durations(
+            "saline_master_reactor_render_seconds",
+            "How long it took to render a file of the reactor.",
+            self.reactor.rendered(),
         );
     }
 

@@ -36,6 +36,8 @@ use crate::peers::{
 };
 use crate::pillar::{PillarPrograms, Pillars};
 use crate::publisher::MinionPublisher;
+use crate::reactions::{Reactions, filter_of};
+use crate::reactor::{Reactor, ReactorParts};
 use crate::returners::Returners;
 use crate::runners::{RunnerParts, Runners};
 use crate::schedule::MasterSchedule;
@@ -80,6 +82,7 @@ impl Stores {
             filter: durable_filter(config),
             returned: returned_tags(config),
             is_followed: !config.returners.configured().is_empty(),
+            reacted: filter_of(&config.reactor.reactions),
             most_bytes: config.durable_events_size,
         };
         let durable = DurableEvents::open(events, clock.clone())?;
@@ -150,6 +153,7 @@ pub(crate) struct MasterParts {
     files: FileServer,
     pillars: Pillars,
     returners: Returners,
+    reactions: Reactions,
 }
 
 impl MasterParts {
@@ -193,8 +197,16 @@ impl MasterParts {
             settings: settings.clone(),
             context: context.clone(),
         };
+        let pillars = Pillars::new(settings.clone(), targets, programs, context);
         Ok(Self {
-            pillars: Pillars::new(settings.clone(), targets, programs, context),
+            reactions: Reactions::new(
+                config.reactor.reactions.clone(),
+                Arc::clone(&durable),
+                settings.clone(),
+                pillars.shared_renderers(),
+                context,
+            ),
+            pillars,
             presence: PresenceReporter {
                 clock: context.clock,
                 sessions: Arc::clone(&sessions),
@@ -239,6 +251,7 @@ impl MasterParts {
     pub(crate) fn reload(&self, config: &MasterConfig) {
         self.durable.set_filter(durable_filter(config));
         self.settings.set(config);
+        self.reactions.set(config.reactor.reactions.clone());
         self.sessions.set_max_pending_keys(config.max_pending_keys);
     }
 
@@ -385,19 +398,40 @@ impl MasterParts {
                 files: self.files.clone(),
             },
             cancel: self.cancel_verb(),
-            keys: KeyVerbs {
-                decisions: self.decisions.clone(),
-                master: self.signer.identity.public(),
-                keys: self.keys.clone(),
-                jobs: Arc::clone(&self.jobs),
-                sessions: Arc::clone(&self.sessions),
-                clock: self.context.clock,
-                polls: self.polls.clone(),
-                denied: self.denied.clone(),
-                revocation: self.revocation(),
-                events: self.events.clone(),
-            },
+            keys: self.key_verbs(),
         }
+    }
+
+    fn key_verbs(&self) -> KeyVerbs {
+        KeyVerbs {
+            decisions: self.decisions.clone(),
+            master: self.signer.identity.public(),
+            keys: self.keys.clone(),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            clock: self.context.clock,
+            polls: self.polls.clone(),
+            denied: self.denied.clone(),
+            revocation: self.revocation(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Returns the part that reacts to events. What was fired until now is not reacted to, unless an earlier start of the
+    /// master did so and was not done.
+    pub(crate) fn reactor(&self, runners: Runners) -> Reactor {
+        Reactor::new(ReactorParts {
+            reactions: self.reactions.clone(),
+            durable: Arc::clone(&self.durable),
+            jobs: Arc::clone(&self.jobs),
+            runners,
+            keys: self.key_verbs(),
+            publish: self.publish_verb(),
+            decisions: self.decisions.clone(),
+            context: self.context.clone(),
+            workers: self.config.reactor.workers,
+            most_events: self.config.reactor.most_events,
+        })
     }
 
     /// Returns the part that runs runners by the clock. Blocks on the disk.
@@ -474,6 +508,7 @@ impl MasterParts {
             settings: self.settings.clone(),
             files: self.files.clone(),
             pillars: self.pillars.clone(),
+            reactions: self.reactions.clone(),
         }
     }
 
@@ -594,6 +629,7 @@ impl MasterParts {
             events: self.events.clone(),
             files: Arc::clone(self.files.figures()),
             pillars: self.pillars.clone(),
+            reactor: Arc::clone(self.reactions.figures()),
             refused_handshakes: Arc::clone(&self.refused_handshakes),
             returners: self.returners.clone(),
         }

@@ -206,6 +206,8 @@ impl Master {
         state.withdraw_unfollowed().await?;
         state.begin_to_return().await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
+        // Before anybody fires an event.
+        let reactor = state.reactor(handlers.operator.runners.runners.clone());
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {
             let Server {
@@ -242,6 +244,7 @@ impl Master {
         }
         context.spawn(state.maintenance(key_watch).run());
         context.spawn(state.batch_scheduler().run());
+        context.spawn(reactor.run());
         let schedule = state.schedule(handlers.operator.runners.runners.clone());
         let scheduler = Arc::clone(&schedule.scheduler);
         context.spawn(schedule.run());

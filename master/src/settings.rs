@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_config::{AccessBlacklist, AccessRules, MasterConfig};
+use saline_config::{AccessBlacklist, AccessRule, AccessRules, MasterConfig};
 use saline_data::Value;
 use saline_messages::MinionId;
 use saline_targeting::{Assignments, Nodegroups};
@@ -98,6 +98,8 @@ pub(crate) struct AccessSettings {
     pub(crate) publisher_acl_blacklist: AccessBlacklist,
     /// What operators with keys of their own may do; none for everything.
     pub(crate) operators: Option<AccessRules>,
+    /// What files of the reactor may do; none for everything.
+    pub(crate) reactor_acl: Option<Vec<AccessRule>>,
 }
 
 /// The values of the settings at one moment.
@@ -180,6 +182,7 @@ impl SettingsValues {
                 publisher_acl: config.publisher_acl.clone(),
                 publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),
                 operators: config.operators.clone(),
+                reactor_acl: config.reactor.acl.clone(),
             }),
             audit_max_bytes: config.audit_max_bytes,
             timeout: config.timeout,

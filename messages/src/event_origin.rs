@@ -25,13 +25,15 @@ pub enum OriginKind {
     Runner,
     /// The schedule of the master.
     Schedule,
+    /// A file of the reactor.
+    Reaction,
     /// A kind that this version does not know.
     Unknown,
 }
 
 impl OriginKind {
     /// Every kind that a master of this version sets.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Master,
         Self::Minion,
         Self::Caller,
@@ -39,6 +41,7 @@ impl OriginKind {
         Self::LocalUser,
         Self::Runner,
         Self::Schedule,
+        Self::Reaction,
     ];
 
     /// Returns the name of the kind in an event.
@@ -51,6 +54,7 @@ impl OriginKind {
             Self::LocalUser => "local_user",
             Self::Runner => "runner",
             Self::Schedule => "schedule",
+            Self::Reaction => "reaction",
             Self::Unknown => "unknown",
         }
     }
@@ -66,7 +70,8 @@ impl OriginKind {
 pub struct EventOrigin {
     /// The kind of the party.
     pub kind: OriginKind,
-    /// The minion's id, the name of the operator, the user or the job of a schedule, or the jid of the run; empty for the
+    /// The minion's id, the name of the operator, the user or the job of a schedule, the jid of the run, or the path of the reaction's
+    /// file; empty for the
     /// master.
     pub id: String,
     /// The session in which the party caused the event; none when it used none, or the master does not keep it.
@@ -102,6 +107,11 @@ impl EventOrigin {
     /// Returns the origin of what a job of the master's schedule does, by its name.
     pub fn schedule(name: &str) -> Self {
         Self::of(OriginKind::Schedule, name)
+    }
+
+    /// Returns the origin of what a file of the reactor does, by its path.
+    pub fn reaction(file: &str) -> Self {
+        Self::of(OriginKind::Reaction, file)
     }
 
     /// Returns the origin of what a run does.

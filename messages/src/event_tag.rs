@@ -103,6 +103,16 @@ impl EventTag {
         first.eq_ignore_ascii_case("salt")
     }
 
+    /// Returns the tag by which a minion fired an event that has this tag on the master's bus; none for other events, and
+    /// for a tag below `salt`, which is no minion's to choose.
+    pub fn chosen_by_minion(tag: &str) -> Option<&str> {
+        let (_, own) = tag
+            .strip_prefix(MINION)?
+            .strip_prefix('/')?
+            .split_once('/')?;
+        (!Self::is_reserved(own)).then_some(own)
+    }
+
     /// Reads a tag; none when no master of this version fires it.
     pub fn parse(tag: &str) -> Option<Self> {
         match tag {

@@ -5,7 +5,7 @@ use minijinja::{Environment, Error, State};
 use saline_data::yaml::{parse_nodes, resolve};
 
 use crate::containers::{MAX_DEPTH, entries, from_data, invalid, number, own};
-use crate::placeholders::{Form, is_word};
+use crate::placeholders::Form;
 use crate::printing::Printer;
 
 /// Adds the filters.
@@ -234,7 +234,8 @@ impl<'a> Writer<'a> {
 
     fn quoted(&mut self, text: &str) -> Result<(), Error> {
         let text = self.printer.placeholders().replace(text).into_owned();
-        let written = match is_word(&text) {
+        let is_plain = self.printer.placeholders().writes_plain(&text);
+        let written = match is_plain {
             true => text,
             false => self.printer.put(&text, Form::DoubleQuoted)?,
         };
@@ -322,7 +323,7 @@ impl<'a> Writer<'a> {
     fn block(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         self.spend(depth)?;
         if let Some(text) = value.as_str()
-            && is_word(text)
+            && self.printer.placeholders().writes_plain(text)
             && matches!(resolve(text), saline_data::Value::Text(_))
         {
             self.out.push_str(text);

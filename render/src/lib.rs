@@ -10,6 +10,8 @@
 //! the YAML was parsed. So it can be (a part of) a scalar or of a key, and nothing else. A word is a scalar in YAML
 //! wherever it stands, though it may be one that YAML takes for a number or a truth value, as in Salt.
 //!
+//! In what a reactor does ([`Document::Reactor`]) every text has a placeholder, words too, since names of functions are words.
+//!
 //! What a template puts together itself (what macros, `set` blocks and includes write) is text of the template, in
 //! which placeholders stand for data. Where such text is compared or filtered, it is the data that counts (the module `syntax`).
 //! A list or a mapping is printed through `tojson` or `yaml`, on purpose.

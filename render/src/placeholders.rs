@@ -25,6 +25,8 @@ pub(crate) enum Form {
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders {
     prefix: String,
+    /// Whether each text has one, also a word.
+    words_too: bool,
     entries: Vec<(Form, String)>,
     bytes: usize,
 }
@@ -44,11 +46,13 @@ pub(crate) enum PlaceholderError {
 }
 
 impl Placeholders {
-    /// Begins another rendering: earlier placeholders mean nothing any more.
+    /// Begins another rendering: earlier placeholders mean nothing any more. With `words_too` every text has a placeholder,
+    /// so that data shows wherever it stands.
     ///
     /// # Errors
     /// `NoRandomness`.
-    pub fn renew(&mut self) -> Result<(), PlaceholderError> {
+    pub fn renew(&mut self, words_too: bool) -> Result<(), PlaceholderError> {
+        self.words_too = words_too;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| PlaceholderError::NoRandomness)?;
         let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -75,6 +79,11 @@ impl Placeholders {
         let number = self.entries.len();
         self.entries.push((form, text.to_owned()));
         Ok(format!("{}{number}{END}", self.prefix))
+    }
+
+    /// Whether a text is written as it is.
+    pub fn writes_plain(&self, text: &str) -> bool {
+        !self.words_too && is_word(text)
     }
 
     /// Returns the text with data in the place of all placeholders.

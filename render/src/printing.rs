@@ -6,7 +6,7 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State};
 
 use crate::containers::{invalid, number};
-use crate::placeholders::{Form, PlaceholderError, Placeholders, is_word};
+use crate::placeholders::{Form, PlaceholderError, Placeholders};
 
 /// The placeholders of the rendering that is under way, for all that prints.
 #[derive(Clone, Default)]
@@ -49,7 +49,8 @@ impl Printer {
             }
             let text = self.text(value);
             let text = text.as_str().unwrap_or_default();
-            return match is_word(text) {
+            let is_plain = self.placeholders().writes_plain(text);
+            return match is_plain {
                 true => Ok(out.write_str(text)?),
                 false => Ok(out.write_str(&self.put(text, Form::Text)?)?),
             };

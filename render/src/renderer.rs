@@ -34,6 +34,8 @@ pub enum Document {
     Top,
     /// A text that is no YAML, such as a file of a configuration: data stands in it as it is.
     Text,
+    /// What a reactor does: no text of data is a part of the name of a block, a function, a keyword or an argument.
+    Reactor,
 }
 
 /// What is rendered, and with what.
@@ -251,7 +253,10 @@ impl Renderer {
         if self.sources.are_texts.swap(is_text, Ordering::Relaxed) != is_text {
             self.forget_templates();
         }
-        let renewed = self.printer.placeholders().renew();
+        let renewed = self
+            .printer
+            .placeholders()
+            .renew(request.document == Document::Reactor);
         renewed.map_err(|error| RenderError::new(error.to_string()))?;
         let source = match self.sources.get(&request.name) {
             Some(source) => Some(source),
@@ -386,6 +391,10 @@ impl Renderer {
                 }
             }
             (Document::Pillar | Document::Text, _) => {}
+            (Document::Reactor, _) => {
+                refuse_data_in_reaction(&node, &is_data)?;
+                return Ok(placeholders.put_in(node)?.into());
+            }
         }
         let is_include = |(key, _): &&(Key, Node)| key.name == INCLUDE;
         let written = match &node.content {
@@ -477,6 +486,53 @@ fn refuse_data(node: &Node, is_data: &dyn Fn(&str) -> bool, place: &str) -> Resu
             refuse_data(node, is_data, place)
         }),
     }
+}
+
+/// The keywords of a reaction whose entries are the arguments of its function.
+const ARGUMENTS: [&str; 3] = ["args", "arg", "kwarg"];
+
+/// Refuses placeholders in the names of a reaction: of its blocks, functions, keywords and arguments. What is within an
+/// argument may have data anywhere.
+fn refuse_data_in_reaction(node: &Node, is_data: &dyn Fn(&str) -> bool) -> Result<(), YamlError> {
+    for (_, functions) in checked_names(node, is_data, "the name of a block")? {
+        for (_, keywords) in checked_names(functions, is_data, "the name of a function")? {
+            for (keyword, arguments) in checked_names(keywords, is_data, "a keyword")? {
+                if ARGUMENTS.contains(&keyword) {
+                    checked_names(arguments, is_data, "the name of an argument")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the entries of a mapping, or of the mappings in a list, after a look at their names.
+fn checked_names<'a>(
+    node: &'a Node,
+    is_data: &dyn Fn(&str) -> bool,
+    what: &str,
+) -> Result<Vec<(&'a str, &'a Node)>, YamlError> {
+    let nodes = match &node.content {
+        Content::List(nodes) => nodes.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    let mut entries = Vec::new();
+    for node in nodes {
+        let Content::Map(own) = &node.content else {
+            continue;
+        };
+        for (key, value) in own {
+            if is_data(&key.name) {
+                return Err(key.position.error(format!(
+                    "{:?} comes from data or from an expression of the template, and no such text is {what} of a reaction: \
+                     write it out, or number it with `loop.index`",
+                    key.name
+                )));
+            }
+            entries.push((key.name.as_str(), value));
+        }
+    }
+    Ok(entries)
 }
 
 /// A method of a text, a list or a mapping: Python's.

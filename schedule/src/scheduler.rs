@@ -3,6 +3,7 @@
 //! The run of a job is on the disk before it begins, unless its interval is shorter than a minute: after a crash no due
 //! time is served again.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

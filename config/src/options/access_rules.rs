@@ -1,4 +1,4 @@
-//! The options `publisher_acl`, `publisher_acl_blacklist` and `operators`: rules in Salt's form.
+//! The options `publisher_acl`, `publisher_acl_blacklist`, `operators` and `reactor_acl`: rules in Salt's form.
 //!
 //! ```yaml
 //! publisher_acl:
@@ -44,6 +44,18 @@ pub(super) fn read(given: &Given<'_>, with_groups: bool) -> Result<AccessRules, 
         subjects.push((subject, rules));
     }
     Ok(AccessRules { subjects })
+}
+
+/// Reads rules that are for nobody in particular.
+pub(super) fn list(given: &Given<'_>) -> Result<Vec<AccessRule>, YamlError> {
+    let mut rules = Vec::new();
+    for item in items(given.node) {
+        if matches!(item.content, Content::List(_)) {
+            return Err(given.wrong("a list of rules"));
+        }
+        rules_of(given, item, &mut rules)?;
+    }
+    Ok(rules)
 }
 
 /// Reads `publisher_acl_blacklist`.

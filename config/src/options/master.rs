@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{access_rules, common, file_roots, nodegroups, pillar_sources, returners, schedule};
+use super::{
+    access_rules, common, file_roots, nodegroups, pillar_sources, reactor, returners, schedule,
+};
 use crate::given::LONGEST;
 use crate::role::Role;
 use crate::{JobStoreSize, MasterConfig, OptionDoc, Secrecy};
@@ -491,6 +493,10 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
+    reactor::reactor(),
+    reactor::reactor_acl(),
+    reactor::reactor_worker_threads(),
+    reactor::reactor_worker_hwm(),
     schedule::schedule(
         "Runners that the master runs by the clock, with Salt's keywords: see `docs/schedules.md`. Jobs of later files are \
          added.",

@@ -68,6 +68,8 @@ impl Role for MasterConfig {
         "publish_session",
         "publisher_acl",
         "publisher_acl_blacklist",
+        "reactor",
+        "reactor_acl",
         "schedule",
         "timeout",
         "trusted_grains",

@@ -9,6 +9,7 @@ mod master_role;
 mod minion;
 mod nodegroups;
 mod pillar_sources;
+mod reactor;
 mod returners;
 mod schedule;
 mod ssl;

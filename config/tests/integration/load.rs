@@ -251,7 +251,7 @@ fn what_has_no_effect_is_named_once() {
 
 #[test]
 fn what_saline_has_instead_is_named() {
-    assert_snapshot!(master_warnings("keep_jobs: 24\nreactor: []\nfileserver_backend: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "reactor" of Salt has no effect: a program can listen to the events and act on them (docs/event-bus.md) | DIR/master:3:1: option "fileserver_backend" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("keep_jobs: 24\ngather_job_timeout: 3\nfileserver_backend: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "gather_job_timeout" of Salt has no effect: `timeout` says how long a command waits for a minion without a sign of life | DIR/master:3:1: option "fileserver_backend" of Salt is not supported, and has no effect"#);
     assert_snapshot!(master_warnings("external_auth: {}\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
 }
 

@@ -5,5 +5,6 @@ mod assignments;
 mod errors;
 mod folder;
 mod load;
+mod reactor;
 mod returners;
 mod schedule;

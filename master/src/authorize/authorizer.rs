@@ -142,6 +142,17 @@ impl Authorizer {
                 Rules::of_user(&access, user).judge(principal, action, about)
             }
             Principal::Schedule(_) if is_of_schedules(action) => by("schedule"),
+            Principal::Reaction(_) if is_of_reactions(action) => {
+                let access = self.settings.access();
+                match &access.reactor_acl {
+                    None => by("reactor_acl is not set"),
+                    Some(rules) => Rules {
+                        option: "reactor_acl",
+                        own: rules.iter().collect(),
+                    }
+                    .judge(principal, action, about),
+                }
+            }
             Principal::Minion(_) if action == Action::ActAsMinion => by("its own session"),
             Principal::Minion(_) if action == Action::PollOwnKey => by("its own key"),
             Principal::Caller(_) if action == Action::ActAsCaller => by("its own session"),
@@ -150,6 +161,7 @@ impl Authorizer {
             | Principal::Operator(_)
             | Principal::LocalUser(_)
             | Principal::Schedule(_)
+            | Principal::Reaction(_)
             | Principal::Minion(_)
             | Principal::Caller(_) => Err(Refusal {
                 rule: Cow::Borrowed("verbs of another audience"),
@@ -211,6 +223,10 @@ fn own_rules<'a>(
             Some(rules.of(name, &[]).collect())
         }
         Principal::LocalUser(user) => Some(Rules::of_user(access, user).own),
+        Principal::Reaction(_) => {
+            let rules = access.reactor_acl.as_ref()?;
+            Some(rules.iter().collect())
+        }
         Principal::Minion(_) | Principal::Caller(_) => Some(Vec::new()),
     }
 }
@@ -254,6 +270,11 @@ fn is_of_schedules(action: Action) -> bool {
         | Action::ActAsCaller
         | Action::PollOwnKey => false,
     }
+}
+
+/// Whether a file of the reactor may do this: it gives orders, runs runners and decides about keys. It has no session.
+fn is_of_reactions(action: Action) -> bool {
+    action == Action::ChangeKeys || is_of_schedules(action)
 }
 
 fn has_everything<'a>(mut rules: impl Iterator<Item = &'a AccessRule>) -> bool {

@@ -14,13 +14,16 @@ const LOCAL_USER: &str = "local user ";
 /// The beginning of the name under which the store has what the master's schedule ordered.
 const SCHEDULE: &str = "schedule ";
 
+/// The beginning of the name under which the store has what a file of the reactor ordered.
+const REACTION: &str = "reaction ";
+
 /// The beginning of the name under which the store has what `saline-call` ran on a minion's machine.
 const CALLER: &str = "saline-call on ";
 
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
 /// connection. Nothing in a body is authority.
 ///
-/// Users of an API and reactions will be principals of their own kind, each with the one that it acts for.
+/// Users of an API will be principals of their own kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
     /// Root of this machine, with the root key over the local endpoint.
@@ -34,6 +37,9 @@ pub enum Principal {
     Operator(String),
     /// A job of the master's schedule, by its name. Root owns the file that has it.
     Schedule(String),
+    /// A file of the reactor, by its path. Root owns it, but what it does may be chosen by what a minion says: `reactor_acl`
+    /// limits it.
+    Reaction(String),
     /// A minion.
     Minion(MinionId),
     /// A program beside the minion with this id, which has its key.
@@ -61,6 +67,7 @@ impl Principal {
             | Self::LocalUser(_)
             | Self::Operator(_)
             | Self::Schedule(_)
+            | Self::Reaction(_)
             | Self::Caller(_) => None,
         }
     }
@@ -73,6 +80,7 @@ impl Principal {
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
             Self::Operator(name) => name.clone(),
             Self::Schedule(name) => format!("{SCHEDULE}{name}"),
+            Self::Reaction(file) => format!("{REACTION}{file}"),
             Self::Minion(id) => format!("minion {id}"),
             Self::Caller(id) => format!("{CALLER}{id}"),
         }
@@ -87,7 +95,8 @@ impl Principal {
             | Self::MasterUser
             | Self::LocalUser(_)
             | Self::Operator(_)
-            | Self::Schedule(_) => origin_of_owner(&self.owner()),
+            | Self::Schedule(_)
+            | Self::Reaction(_) => origin_of_owner(&self.owner()),
         }
     }
 
@@ -97,9 +106,11 @@ impl Principal {
             Self::LocalRoot | Self::MasterUser | Self::Operator(_) => {
                 format!("operator {}", self.owner())
             }
-            Self::LocalUser(_) | Self::Schedule(_) | Self::Minion(_) | Self::Caller(_) => {
-                self.to_string()
-            }
+            Self::LocalUser(_)
+            | Self::Schedule(_)
+            | Self::Reaction(_)
+            | Self::Minion(_)
+            | Self::Caller(_) => self.to_string(),
         }
     }
 
@@ -121,6 +132,9 @@ pub(crate) fn origin_of_owner(owner: &str) -> EventOrigin {
     if let Some(name) = owner.strip_prefix(LOCAL_USER) {
         return EventOrigin::local_user(name);
     }
+    if let Some(file) = owner.strip_prefix(REACTION) {
+        return EventOrigin::reaction(file);
+    }
     match owner.strip_prefix(SCHEDULE) {
         Some(name) => EventOrigin::schedule(name),
         None => EventOrigin::operator(owner),
@@ -135,6 +149,7 @@ impl fmt::Display for Principal {
             Self::LocalUser(user) => write!(f, "local user {}", user.name),
             Self::Operator(name) => write!(f, "operator {name}"),
             Self::Schedule(name) => write!(f, "schedule {name}"),
+            Self::Reaction(file) => write!(f, "reaction {file}"),
             Self::Minion(id) => write!(f, "minion {id}"),
             Self::Caller(id) => write!(f, "a caller on minion {id}"),
         }

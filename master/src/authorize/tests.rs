@@ -67,6 +67,7 @@ fn principals() -> Vec<(&'static str, Principal)> {
         ("operator with @all", Principal::Operator("chief".into())),
         ("operator not named", Principal::Operator("bob".into())),
         ("schedule", Principal::Schedule("backup".into())),
+        ("reaction", Principal::Reaction("/srv/reactor/a.sls".into())),
         ("minion", Principal::Minion(id("web1"))),
         ("caller", Principal::Caller(id("web1"))),
     ]
@@ -147,6 +148,7 @@ operator with rules yyyyy..y.......
 operator with @all  yyyyyyyyyyyy...
 operator not named  ...............
 schedule            yyyy...y.......
+reaction            yyyy..yy.......
 minion              ............y.y
 caller              .............y.
 ";
@@ -202,6 +204,27 @@ fn who_is_not_in_operators_may_do_everything_until_it_is_set() {
     assert!(!set.sees_all(&bob));
     assert!(keys(&set).is_err());
     assert!(keys(&authorizer("operators: {'*': ['@all']}\n")).is_ok());
+}
+
+#[test]
+fn a_reaction_may_do_everything_until_reactor_acl_is_set() {
+    let reaction = Principal::Reaction("/srv/reactor/a.sls".into());
+    let run = |rules: &str, fun: &str| publish_by(rules, &reaction, fun, &[], &[], &["web1"]);
+    assert_eq!(run("", "cmd.run"), "reactor_acl is not set");
+    let rules = "reactor_acl: [test.ping, {'web*': [service.reload]}]\n";
+    assert_eq!(run(rules, "test.ping"), "reactor_acl: test.ping");
+    assert_eq!(
+        run(rules, "cmd.run"),
+        "reaction /srv/reactor/a.sls may not run cmd.run: no rule of reactor_acl in the master's configuration allows it"
+    );
+    let keys = |rules| {
+        let decided = authorizer(rules);
+        decided
+            .authorize(&reaction, Action::ChangeKeys, About::Nothing)
+            .is_ok()
+    };
+    assert!(keys("") && keys("reactor_acl: ['@wheel']\n"));
+    assert!(!keys(rules) && !keys("reactor_acl: []\n"));
 }
 
 #[test]

@@ -115,6 +115,9 @@ impl MinionEventFirer {
         if !kept.is_empty() {
             self.events.keep(source_of(&origin), kept).await?;
         }
+        if prepared.iter().any(|(_, (uses, _))| uses.is_reacted_to) {
+            self.events.durable.reacted_stored().notify_one();
+        }
         let fired = self.note(id, start, first, count);
         let heard = prepared.into_iter();
         let heard = heard.filter(|(at, (uses, _))| *at >= fired && uses.is_heard);

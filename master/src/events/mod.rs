@@ -16,7 +16,9 @@ use saline_protocol::transport::{Clock, Context, Publisher};
 use crate::disk::StoreError;
 pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, ReturnedTags, TagFilter};
 pub use minion_events::MinionEventFirer;
-pub(crate) use reader::{Acknowledged, EventReader, PageLimits, ReadEvent, ReadPage, job_tag};
+pub(crate) use reader::{
+    Acknowledged, EventReader, PageLimits, REACTOR, ReadEvent, ReadPage, job_tag,
+};
 pub use reports::ReturnReport;
 pub(crate) use reports::RunReport;
 use saline_event_bus::{Bus, EncodedEvent, Room};
@@ -46,11 +48,13 @@ struct Uses {
     is_heard: bool,
     /// A filter matches it.
     is_kept: bool,
+    /// The reactor reacts to it.
+    is_reacted_to: bool,
 }
 
 impl Uses {
     fn is_none(self) -> bool {
-        !self.is_heard && !self.is_kept
+        !self.is_heard && !self.is_kept && !self.is_reacted_to
     }
 }
 
@@ -88,6 +92,7 @@ impl Events {
         Uses {
             is_heard: self.bus.has_listener(tag),
             is_kept: self.durable.keeps(tag).is_some(),
+            is_reacted_to: self.durable.is_reacted_to(tag),
         }
     }
 
@@ -135,6 +140,9 @@ impl Events {
         {
             // Nobody fires it again.
             store.note_lost();
+        }
+        if uses.is_reacted_to {
+            self.durable.reacted_stored().notify_one();
         }
         if uses.is_heard {
             self.bus.publish(event).await;

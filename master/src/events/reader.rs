@@ -15,6 +15,9 @@ use super::{MAX_EVENT_RETURN, ReturnReport};
 use crate::authorize::origin_of_owner;
 use crate::jobs::{JobStore, Received, ReceivedKind, ReceivedQuery, StoreError};
 
+/// The name of the reactor as a consumer. No other one may have it.
+pub(crate) const REACTOR: &str = "reactor";
+
 /// Reads events of which a filter has matched the tag.
 #[derive(Debug, Clone)]
 pub(crate) struct EventReader {
@@ -171,6 +174,14 @@ impl EventReader {
     /// When SQLite fails.
     pub(crate) async fn cursor(&self, consumer: String) -> Result<EventCursor, StoreError> {
         self.store.cursor(consumer).await
+    }
+
+    /// Returns the cursor after everything that there is, which is not the one before everything.
+    pub(crate) fn last(&self) -> EventCursor {
+        EventCursor {
+            event: self.store.last_number().max(0),
+            receipt: self.jobs.highest_receipt().max(0),
+        }
     }
 
     /// Notes how far a consumer has read, and returns after the commit.

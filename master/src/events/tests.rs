@@ -108,6 +108,7 @@ fn nothing_kept() -> Arc<DurableEvents> {
         filter: TagFilter::default(),
         returned: None,
         is_followed: false,
+        reacted: TagFilter::default(),
         most_bytes: 0,
     };
     let clock = crate::clock::MasterClock::new(Clock);
@@ -254,6 +255,7 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
         filter: TagFilter::compile(&["salt/minion/*/start".to_owned()]).unwrap(),
         returned: None,
         is_followed: false,
+        reacted: TagFilter::default(),
         most_bytes: 1 << 20,
     };
     let clock = crate::clock::MasterClock::new(Clock);

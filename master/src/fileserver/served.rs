@@ -122,7 +122,7 @@ impl ServedFiles {
     }
 
     /// Whether `file_ignore_regex` or `file_ignore_glob` leaves a path out.
-    pub(super) fn is_ignored(&self, path: &str) -> bool {
+    pub(crate) fn is_ignored(&self, path: &str) -> bool {
         // With the slash of the root too, so that `/\.git($|/)` and `*/.git/*` are also about `.git` in the root.
         let rooted = format!("/{path}");
         [path, rooted.as_str()].into_iter().any(|path| {

@@ -51,7 +51,7 @@ impl Listener {
                 reply
             }
             // It has no session.
-            (Principal::Schedule(_), SessionState::Accepted) => {
+            (Principal::Schedule(_) | Principal::Reaction(_), SessionState::Accepted) => {
                 refuse(principal, RefusedVerb::Malformed)
             }
             (
@@ -206,6 +206,7 @@ fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
         | Principal::MasterUser
         | Principal::LocalUser(_)
         | Principal::Schedule(_)
+        | Principal::Reaction(_)
         | Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
     }
 }

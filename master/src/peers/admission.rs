@@ -202,6 +202,7 @@ impl AdmissionControl {
             | Principal::LocalRoot
             | Principal::MasterUser
             | Principal::Schedule(_)
+            | Principal::Reaction(_)
             | Principal::LocalUser(_) => Admission::Rejected,
         }
     }
@@ -224,7 +225,7 @@ impl AdmissionControl {
                 Ok(now.as_ref() == Some(&**user))
             }
             // It has no session.
-            Principal::Schedule(_) => Ok(false),
+            Principal::Schedule(_) | Principal::Reaction(_) => Ok(false),
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }

@@ -91,7 +91,7 @@ struct Parts {
     settings: LiveSettings,
     targets: TargetResolver,
     context: Context,
-    renderers: Renderers,
+    renderers: Arc<Renderers>,
     launcher: Launcher,
     /// The files of the settings that were in force last.
     tree: Mutex<Option<(Arc<PillarSettings>, Arc<PillarTree>)>>,
@@ -147,7 +147,7 @@ impl Pillars {
         Self(Arc::new(Parts {
             settings,
             targets,
-            renderers: Renderers::new(launcher.clone(), render),
+            renderers: Arc::new(Renderers::new(launcher.clone(), render)),
             launcher,
             tree: Mutex::default(),
             numbers: Arc::default(),
@@ -389,6 +389,11 @@ impl Pillars {
     /// Returns what was counted.
     pub(crate) fn figures(&self) -> &PillarFigures {
         &self.0.figures
+    }
+
+    /// Returns the processes that render, which the reactor uses too.
+    pub(crate) fn shared_renderers(&self) -> Arc<Renderers> {
+        Arc::clone(&self.0.renderers)
     }
 
     /// Returns what the processes that render did.

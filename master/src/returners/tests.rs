@@ -75,6 +75,7 @@ impl Stores {
             filter: TagFilter::default(),
             returned: Some(ReturnedTags::new(TagFilter::default(), left_out)),
             is_followed: true,
+            reacted: crate::events::TagFilter::default(),
             most_bytes: 64 * 1024,
         };
         Self {

@@ -4,7 +4,7 @@ use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_messages::{Event, EventTag};
 
-use crate::events::{Acknowledged, EventCursor, EventReader, ReadEvent, ReadPage};
+use crate::events::{Acknowledged, EventCursor, EventReader, REACTOR, ReadEvent, ReadPage};
 
 use super::Functions;
 use super::run::Run;
@@ -47,6 +47,16 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
     Ok(true)
 }
 
+/// Refuses the name under which the reactor has its place.
+fn refuse_reactor(fun: &str, consumer: &str) -> Result<(), Failure> {
+    match consumer == REACTOR {
+        true => Err(Failure::Invocation(format!(
+            "{fun}: {REACTOR:?} is the master's own reactor: choose another name"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The bytes of the events that one call returns, about.
 const PAGE: usize = 1024 * 1024;
 
@@ -75,6 +85,9 @@ async fn read(
     consumer: Option<String>,
 ) -> Result<Value, Failure> {
     run.check_sees_all("event.read")?;
+    if let Some(consumer) = &consumer {
+        refuse_reactor("event.read", consumer)?;
+    }
     let reader = &reader(run)?;
     let after = match after {
         None => None,
@@ -126,6 +139,7 @@ async fn forget(
     #[default(false)] test: bool,
 ) -> Result<bool, Failure> {
     run.check_sees_all("event.forget")?;
+    refuse_reactor("event.forget", &consumer)?;
     let reader = reader(run)?;
     let known = reader.consumers().await?;
     if test {

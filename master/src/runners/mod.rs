@@ -11,7 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
-//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `pillar`, `state`, `store` | the functions |
+//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `pillar`, `reactor`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -36,6 +36,7 @@ mod jobs;
 mod manage;
 mod parts;
 mod pillar;
+mod reactor;
 mod returned;
 mod run;
 mod run_table;
@@ -57,7 +58,7 @@ pub use task::Runners;
 type Functions = &'static [&'static Function<Run>];
 
 /// The modules of every master.
-const MODULES: [NamedModule<Run>; 13] = [
+const MODULES: [NamedModule<Run>; 14] = [
     ("audit", audit::FUNCTIONS),
     ("batch", batch::FUNCTIONS),
     ("cache", cache::FUNCTIONS),
@@ -69,6 +70,7 @@ const MODULES: [NamedModule<Run>; 13] = [
     ("jobs", jobs::FUNCTIONS),
     ("manage", manage::FUNCTIONS),
     ("pillar", pillar::FUNCTIONS),
+    ("reactor", reactor::FUNCTIONS),
     ("state", state::FUNCTIONS),
     ("store", store::FUNCTIONS),
 ];

@@ -15,6 +15,7 @@ use crate::keys::KeyAccess;
 use crate::orders::TargetResolver;
 use crate::orders::{CancelOrder, PublishOrder};
 use crate::pillar::Pillars;
+use crate::reactions::Reactions;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
@@ -40,6 +41,7 @@ pub(crate) struct RunnerParts {
     pub(crate) settings: LiveSettings,
     pub(crate) files: FileServer,
     pub(crate) pillars: Pillars,
+    pub(crate) reactions: Reactions,
 }
 
 impl RunnerParts {

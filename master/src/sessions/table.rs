@@ -119,6 +119,7 @@ impl ProgramOwner {
             | Principal::LocalRoot
             | Principal::MasterUser
             | Principal::Schedule(_)
+            | Principal::Reaction(_)
             | Principal::Operator(_) => None,
         }
     }

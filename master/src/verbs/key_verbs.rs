@@ -40,7 +40,7 @@ pub struct KeyVerbs {
 
 impl KeyVerbs {
     /// Carries out the request of a principal, if it may have that.
-    pub(super) async fn carry_out(
+    pub(crate) async fn carry_out(
         &self,
         principal: &Principal,
         request: KeyRequest,

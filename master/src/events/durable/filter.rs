@@ -1,6 +1,6 @@
 //! Filters over the tags of events.
 
-use saline_messages::EventTag;
+use saline_messages::{EventTag, JobEvent};
 use saline_targeting::{Glob, PatternError};
 
 /// The tags of the events that are to be kept: globs of which one matches. A `*` crosses `/`.
@@ -17,9 +17,20 @@ impl TagFilter {
         globs.map(Self)
     }
 
+    /// Takes globs.
+    pub(crate) fn of(globs: Vec<Glob>) -> Self {
+        Self(globs)
+    }
+
     /// Whether no tag matches.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether one of the globs matches the tag, or the one by which a minion fired the event.
+    pub(crate) fn matches_either(&self, tag: &str) -> bool {
+        let own = EventTag::chosen_by_minion(tag);
+        self.matches(tag) || own.is_some_and(|own| self.matches(own))
     }
 
     /// Whether one of the globs matches the tag.
@@ -52,5 +63,13 @@ pub(super) fn is_in_job_store(tag: &str) -> bool {
     matches!(
         EventTag::parse(tag),
         Some(EventTag::Job(..) | EventTag::Batch(..) | EventTag::Run(..))
+    )
+}
+
+/// Whether readers get an event with this tag from the job store.
+pub(super) fn is_read_from_job_store(tag: &str) -> bool {
+    matches!(
+        EventTag::parse(tag),
+        Some(EventTag::Job(_, JobEvent::New | JobEvent::Returned(_)))
     )
 }

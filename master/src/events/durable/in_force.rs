@@ -2,10 +2,12 @@
 //! so the store is opened when there is something to keep for the first time.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use tokio::sync::Notify;
 
 use super::EventStore;
-use super::filter::{ReturnedTags, TagFilter, is_in_job_store};
+use super::filter::{ReturnedTags, TagFilter, is_in_job_store, is_read_from_job_store};
 use crate::clock::MasterClock;
 use crate::disk::StoreError;
 
@@ -20,6 +22,8 @@ pub(crate) struct DurableSettings {
     pub(crate) returned: Option<ReturnedTags>,
     /// Whether something follows the stores, so that its place is kept.
     pub(crate) is_followed: bool,
+    /// The tags of the events to which the reactor reacts, which are kept too.
+    pub(crate) reacted: TagFilter,
     /// The size in bytes of all kept events.
     pub(crate) most_bytes: u64,
 }
@@ -32,6 +36,11 @@ pub(crate) struct DurableEvents {
     clock: MasterClock,
     filter: RwLock<TagFilter>,
     returned: Option<ReturnedTags>,
+    reacted: RwLock<TagFilter>,
+    /// Told when an event to which the reactor reacts can be read.
+    reacted_stored: Notify,
+    /// Held by whoever opens the store.
+    opening: Mutex<()>,
     store: OnceLock<Arc<EventStore>>,
 }
 
@@ -42,14 +51,19 @@ impl DurableEvents {
     /// # Errors
     /// When a file cannot be opened, or was written by a later version.
     pub(crate) fn open(settings: DurableSettings, clock: MasterClock) -> Result<Self, StoreError> {
-        let is_wanted =
-            !settings.filter.is_empty() || settings.is_followed || settings.folder.exists();
+        let is_wanted = !settings.filter.is_empty()
+            || !settings.reacted.is_empty()
+            || settings.is_followed
+            || settings.folder.exists();
         let events = Self {
             folder: settings.folder,
             most_bytes: settings.most_bytes,
             clock,
             filter: RwLock::new(settings.filter),
             returned: settings.returned,
+            reacted: RwLock::new(settings.reacted),
+            reacted_stored: Notify::new(),
+            opening: Mutex::default(),
             store: OnceLock::new(),
         };
         if is_wanted {
@@ -61,17 +75,38 @@ impl DurableEvents {
     /// Takes another filter over. The first one that matches something has the store opened, which blocks on the disk; if it
     /// cannot be, that is logged, and nothing is kept until the next time that a filter is taken over.
     pub(crate) fn set_filter(&self, filter: TagFilter) {
+        self.put(&self.filter, filter, "durable_events");
+    }
+
+    /// Takes over which events the reactor reacts to, as [`set_filter`](Self::set_filter) does.
+    pub(crate) fn set_reacted(&self, filter: TagFilter) {
+        self.put(&self.reacted, filter, "reactor");
+    }
+
+    fn put(&self, place: &RwLock<TagFilter>, filter: TagFilter, option: &str) {
         let is_wanted = !filter.is_empty();
-        *self.filter.write().unwrap_or_else(PoisonError::into_inner) = filter;
+        *place.write().unwrap_or_else(PoisonError::into_inner) = filter;
         if is_wanted && let Err(error) = self.open_store() {
-            tracing::error!("durable_events: no events are kept: {error}");
+            tracing::error!("{option}: no events are kept: {error}");
         }
     }
 
+    /// Whether the reactor reacts to events with this tag.
+    pub(crate) fn is_reacted_to(&self, tag: &str) -> bool {
+        let reacted = self.reacted.read().unwrap_or_else(PoisonError::into_inner);
+        reacted.matches_either(tag)
+    }
+
+    /// Returns what is told when an event to which the reactor reacts can be read.
+    pub(crate) fn reacted_stored(&self) -> &Notify {
+        &self.reacted_stored
+    }
+
     fn open_store(&self) -> Result<(), StoreError> {
+        // A signal and a runner may both change what is kept.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if self.store.get().is_none() {
             let store = EventStore::open(&self.folder, self.most_bytes, self.clock.clone())?;
-            // One task takes filters over.
             let _ = self.store.set(Arc::new(store));
         }
         Ok(())
@@ -85,7 +120,7 @@ impl DurableEvents {
     /// Whether the filter matches a tag.
     pub(crate) fn matches(&self, tag: &str) -> bool {
         let filter = self.filter.read().unwrap_or_else(PoisonError::into_inner);
-        filter.matches(tag)
+        filter.matches(tag) || self.is_reacted_to(tag)
     }
 
     /// Whether destinations outside of the master get an event with this tag.
@@ -97,7 +132,10 @@ impl DurableEvents {
     /// Returns the store if events with this tag are kept there.
     pub(crate) fn keeps(&self, tag: &str) -> Option<&Arc<EventStore>> {
         let store = self.store()?;
-        let is_kept = (self.matches(tag) || self.returns(tag)) && !is_in_job_store(tag);
+        let filter = self.filter.read().unwrap_or_else(PoisonError::into_inner);
+        // The reactor reads events of runs and batches that only a look at the job store would tell to others.
+        let is_kept = ((filter.matches(tag) || self.returns(tag)) && !is_in_job_store(tag))
+            || (self.is_reacted_to(tag) && !is_read_from_job_store(tag));
         is_kept.then_some(store)
     }
 }

@@ -41,6 +41,7 @@ fn in_force(folder: &Path, globs: &[&str]) -> DurableEvents {
         filter: filter(globs),
         returned: None,
         is_followed: false,
+        reacted: TagFilter::default(),
         most_bytes: MOST,
     };
     DurableEvents::open(settings, MasterClock::new(Clock)).unwrap()

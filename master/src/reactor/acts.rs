@@ -1,0 +1,193 @@
+//! Carries out what a file of the reactor orders.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use saline_data::{Packed, Value};
+use saline_messages::{
+    BatchRequest, Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId,
+    RunnerCall,
+};
+use saline_targeting::Glob;
+
+use super::Reactor;
+use super::causes::Chain;
+use crate::authorize::Principal;
+use crate::keys::KeyStore;
+use crate::reactions::{Act, Block};
+
+/// The event to which a file reacts, and what came before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cause<'a> {
+    pub(super) tag: &'a str,
+    pub(super) number: i64,
+    /// The chain of what is ordered.
+    pub(super) chain: &'a Chain,
+}
+
+/// What came of an order.
+#[derive(Debug)]
+pub(super) enum Done {
+    Published(Option<Jid>, usize),
+    Begun(Jid),
+    KeysChanged(usize),
+}
+
+impl std::fmt::Display for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Published(Some(jid), minions) => write!(f, "job {jid} for {minions} minions"),
+            Self::Published(None, _) => f.write_str("no minion matched"),
+            Self::Begun(jid) => write!(f, "runner {jid}"),
+            Self::KeysChanged(keys) => write!(f, "{keys} keys changed"),
+        }
+    }
+}
+
+/// Returns the id of the request that a block of a file makes because of an event. The same event gives the same id, so
+/// that an order is carried out once though the event is read again after a restart.
+fn request_id(cause: Cause<'_>, file: &str, place: usize) -> RequestId {
+    let mut context = Context::new(&SHA256);
+    for part in [
+        "saline reaction".as_bytes(),
+        &cause.number.to_be_bytes(),
+        cause.tag.as_bytes(),
+        file.as_bytes(),
+        &(place as u64).to_be_bytes(),
+    ] {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    let mut id = [0; 16];
+    id.copy_from_slice(&context.finish().as_ref()[..16]);
+    RequestId(id)
+}
+
+impl Reactor {
+    /// Carries out a block of a file, the one with this place in it.
+    ///
+    /// # Errors
+    /// Why it is not carried out, in one line.
+    pub(super) async fn carry_out(
+        &self,
+        cause: Cause<'_>,
+        file: &str,
+        (place, block): (usize, &Block),
+    ) -> Result<Done, String> {
+        let principal = Principal::Reaction(file.to_owned());
+        let request_id = request_id(cause, file, place);
+        match &block.act {
+            Act::Job {
+                target,
+                fun,
+                arguments,
+            } => {
+                let request = PublishRequest {
+                    request_id,
+                    target: target.clone(),
+                    include_unknown: false,
+                    fun: fun.clone(),
+                    arg: arguments.pack(),
+                    secrets: None,
+                    user: principal.owner(),
+                    ttl_ms: None,
+                    private: false,
+                    subset: None,
+                    batch: BatchRequest::default(),
+                    metadata: metadata(cause, &block.name),
+                    jid: None,
+                    returners: Box::default(),
+                };
+                let published = self.publish.carry_out(&principal, request).await;
+                let published = published.map_err(|error| error.to_string())?;
+                if let Some(jid) = &published.jid {
+                    self.causes.note(jid, cause.chain);
+                }
+                Ok(Done::Published(published.jid, published.minions.len()))
+            }
+            Act::Run { fun, arguments } => {
+                let mut call = RunnerCall {
+                    request_id,
+                    fun: fun.clone(),
+                    arg: arguments.pack(),
+                    user: principal.owner(),
+                    timeout_ms: None,
+                    is_async: false,
+                };
+                let secrets = self.runners.set_secrets_apart(&mut call);
+                let secrets = secrets.map_err(|error| error.to_string())?;
+                let warnings = self.decisions.decide_run(&principal, &call).await?;
+                // Few at a time, so that reactions leave room for the runners of operators.
+                let place = std::sync::Arc::clone(&self.runs).acquire_owned().await;
+                let run = self.runners.begin(&principal, call, secrets, warnings)?;
+                let jid = run.jid.clone();
+                self.causes.note(&jid, cause.chain);
+                self.context.spawn(async move {
+                    run.ended().await;
+                    drop(place);
+                });
+                Ok(Done::Begun(jid))
+            }
+            Act::Keys {
+                action,
+                ids,
+                states,
+            } => {
+                let glob = Glob::compile(ids).map_err(|error| error.to_string())?;
+                let listed = self.keys.keys.with_minions(KeyStore::list).await;
+                let listed = listed.ok_or("the key store failed")?;
+                let mut keys = listed.map_err(|error| error.to_string())?;
+                keys.retain(|key| states.contains(&key.state) && glob.matches(key.id.as_str()));
+                if keys.is_empty() {
+                    return Ok(Done::KeysChanged(0));
+                }
+                let request = KeyRequest::Act {
+                    request_id,
+                    action: *action,
+                    keys,
+                };
+                match self.keys.carry_out(&principal, request).await {
+                    Ok(OperatorReply::Keys(reply)) => Ok(Done::KeysChanged(reply.keys.len())),
+                    Ok(OperatorReply::NotAllowed(why) | OperatorReply::Failed(why)) => Err(why),
+                    Ok(other) => Err(format!("the keys were not changed: {other:?}")),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// Returns the metadata of the job of a block: the event that caused it.
+fn metadata(cause: Cause<'_>, block: &str) -> Option<Packed> {
+    let reaction = Value::map([
+        ("block", Value::from(block)),
+        ("event", Value::from(cause.tag)),
+        ("number", Value::Int(cause.number)),
+    ]);
+    let metadata = Packed::pack(&Value::map([("reaction", reaction)]));
+    (metadata.as_bytes().len() <= MAX_METADATA).then_some(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_event_and_block_have_the_same_request_and_no_others() {
+        let chain = Chain::default();
+        let cause = |tag, number| Cause {
+            tag,
+            number,
+            chain: &chain,
+        };
+        let id = request_id(cause("a", 1), "/f.sls", 0);
+        assert_eq!(id, request_id(cause("a", 1), "/f.sls", 0));
+        for other in [
+            request_id(cause("b", 1), "/f.sls", 0),
+            request_id(cause("a", 2), "/f.sls", 0),
+            request_id(cause("a", 1), "/g.sls", 0),
+            request_id(cause("a", 1), "/f.sls", 1),
+            request_id(cause("a/f", 1), ".sls", 0),
+        ] {
+            assert_ne!(id, other);
+        }
+    }
+}

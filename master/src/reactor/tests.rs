@@ -1,0 +1,234 @@
+//! The reactor in a master without a network.
+
+use std::path::Path;
+use std::time::Duration;
+
+use saline_config::{Reaction, ReactionFile};
+use saline_data::Value;
+use saline_messages::Event;
+use saline_protocol::transport::{Clock, Context};
+use saline_targeting::Glob;
+
+use crate::events::{EventReader, REACTOR};
+use crate::parts::testing::TestMaster;
+use crate::runners::Runners;
+
+fn reaction(tag: &str, file: &Path) -> Reaction {
+    Reaction {
+        tag: tag.to_owned(),
+        glob: Glob::compile(tag).unwrap(),
+        files: vec![ReactionFile::Path(file.to_owned())],
+    }
+}
+
+/// Fires an event as an operator does.
+async fn fire(master: &TestMaster, tag: &str, number: i64) {
+    let data = vec![("n".to_owned(), Value::Int(number))];
+    let origin = saline_messages::EventOrigin::operator("root");
+    let events = master.state.runner_parts().events;
+    events.sent_by(origin, tag, data).await.unwrap();
+}
+
+/// Returns the numbers in the kept events with this tag, when there are so many.
+async fn numbers(master: &TestMaster, tag: &str, count: usize) -> Vec<i64> {
+    let parts = master.state.runner_parts();
+    let deadline = Clock.after(Duration::from_secs(60));
+    loop {
+        let reader = EventReader::new(&parts.jobs, &parts.durable).unwrap();
+        let page = reader.read(Default::default(), usize::MAX).await.unwrap();
+        let events = page.events.into_iter().map(|read| read.event.unwrap());
+        let of_tag = events.filter(|event| event.tag == tag);
+        let numbers: Vec<i64> = of_tag
+            .map(|event| event.data.get("n").and_then(Value::as_i64).unwrap())
+            .collect();
+        if numbers.len() >= count {
+            return numbers;
+        }
+        assert!(Clock.now() < deadline, "{numbers:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+fn start(master: &TestMaster) -> Context {
+    let mut reactor = master
+        .state
+        .reactor(Runners::new(master.state.runner_parts()));
+    reactor.context = master.context.child();
+    let context = reactor.context.clone();
+    context.spawn(reactor.run());
+    context
+}
+
+async fn stop(context: Context) {
+    context.cancel.cancel();
+    context.tracker.close();
+    context.tracker.wait().await;
+}
+
+#[tokio::test]
+async fn events_of_a_time_without_a_reactor_are_reacted_to_in_their_order_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("answer.sls");
+    let text = "answer:\n  runner.event.send:\n    - args:\n      - done/x\n      - data: {n: {{ data['n'] }}}\n";
+    std::fs::write(&file, text).unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("go/*", &file)];
+        config.durable_events = vec!["done/*".to_owned()];
+    })
+    .await;
+    // What was before is nobody's.
+    fire(&master, "go/x", 0).await;
+    let context = start(&master);
+    fire(&master, "go/x", 1).await;
+    assert_eq!(numbers(&master, "done/x", 1).await, [1]);
+    stop(context).await;
+    for number in 2..6 {
+        fire(&master, "go/x", number).await;
+        fire(&master, "other/x", number).await;
+    }
+    let context = start(&master);
+    let done = numbers(&master, "done/x", 5).await;
+    let mut sorted = done.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 3, 4, 5], "{done:?}");
+    stop(context).await;
+    let figures = master.state.runner_parts().reactions;
+    assert!(figures.figures().events() >= 5);
+    assert_eq!(figures.figures().outcomes()[1], ("failed", 0));
+}
+
+#[tokio::test]
+async fn a_reactor_without_reactions_has_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nothing.sls");
+    std::fs::write(&file, "").unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("go/*", &file)];
+    })
+    .await;
+    let parts = master.state.runner_parts();
+    let reader = EventReader::new(&parts.jobs, &parts.durable).unwrap();
+    let context = start(&master);
+    let deadline = Clock.after(Duration::from_secs(60));
+    for is_known in [true, false] {
+        while (reader.consumers().await.unwrap() == [REACTOR]) != is_known {
+            assert!(Clock.now() < deadline, "{is_known}");
+            tokio::task::yield_now().await;
+        }
+        parts.reactions.set(Vec::new());
+    }
+    stop(context).await;
+}
+
+#[tokio::test]
+async fn a_minions_own_tag_is_matched_unless_it_is_below_salt() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.sls");
+    std::fs::write(&file, "").unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("myco/*", &file), reaction("salt/key", &file)];
+    })
+    .await;
+    let parts = master.state.runner_parts();
+    for (tag, is_matched) in [
+        ("myco/x", true),
+        ("salt/minion/web1/myco/x/y", true),
+        ("salt/minion/web1/salt/key", false),
+        ("salt/minion/web1/other", false),
+        ("salt/key", true),
+        ("salt/job/20261121091409931549/new", false),
+    ] {
+        assert_eq!(parts.durable.is_reacted_to(tag), is_matched, "{tag}");
+        let event = Event {
+            tag: tag.to_owned(),
+            origin: saline_messages::EventOrigin::master(),
+            data: Value::Map(Vec::new()),
+        };
+        let matched = parts.reactions.matching(&event);
+        assert_eq!(matched.len(), usize::from(is_matched), "{tag}");
+        if let Some(matched) = matched.first() {
+            assert_eq!(matched.tag, tag.trim_start_matches("salt/minion/web1/"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_are_found_by_globs_in_order_and_include_their_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    file(
+        "b.sls",
+        "{% import_yaml './known.yaml' as known %}{% if data.id in known %}b:\n  local.test.ping:\n    - tgt: {{ data.id }}\n{% endif %}",
+    );
+    file("a.sls", "a:\n  local.tset:\n");
+    file("known.yaml", "[web1]\n");
+    file(".hidden.sls", "x: y");
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![
+            reaction("*", &folder.path().join("*.sls")),
+            reaction("*", &folder.path().join("absent.sls")),
+        ];
+    })
+    .await;
+    let reactions = master.state.runner_parts().reactions;
+    let event = Event {
+        tag: "salt/auth".to_owned(),
+        origin: saline_messages::EventOrigin::master(),
+        data: Value::map([("id", Value::from("web1"))]),
+    };
+    let planning = move || {
+        let matched = reactions.matching(&event).into_iter();
+        matched
+            .map(|matched| reactions.render(matched, &event))
+            .collect::<Vec<_>>()
+    };
+    let plans = master.context.spawn_blocking(planning).await.unwrap();
+    let names: Vec<&str> = plans
+        .iter()
+        .map(|plan| plan.file.rsplit('/').next().unwrap())
+        .collect();
+    assert_eq!(names, ["a.sls", "b.sls", "absent.sls"]);
+    let error = plans[0].blocks.as_ref().unwrap_err();
+    assert!(
+        error.contains("a.sls: the block \"a\", local.tset: "),
+        "{error}"
+    );
+    assert_eq!(plans[1].blocks.as_ref().unwrap().len(), 1);
+    let error = plans[2].blocks.as_ref().unwrap_err();
+    assert!(error.contains("there is no file"), "{error}");
+}
+
+/// The time is printed; `TMPDIR=/dev/shm` leaves the disk's syncs out of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_becomes_a_published_job_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("echo.sls");
+    let text = "echo:\n  local.test.echo:\n    - tgt: m1\n    - args: [{{ data['n'] }}]\n";
+    std::fs::write(&file, text).unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("go/*", &file)];
+    })
+    .await;
+    let key = master.pki_dir.join("minions/m1");
+    std::fs::write(key, saline_channel::PublicIdentity([1; 32]).to_pem()).unwrap();
+    let context = start(&master);
+    let parts = master.state.runner_parts();
+    let published = || parts.jobs.counts().published();
+    let mut times = Vec::new();
+    for number in 0..60 {
+        let before = published();
+        let began = Clock.now();
+        fire(&master, "go/x", number).await;
+        while published() == before {
+            assert!(Clock.now() < began + Duration::from_secs(60));
+            tokio::task::yield_now().await;
+        }
+        times.push(Clock.now() - began);
+    }
+    times.sort_unstable();
+    println!(
+        "from the event to its job: {:?} (median), {:?} (most)",
+        times[30], times[59]
+    );
+    stop(context).await;
+}
