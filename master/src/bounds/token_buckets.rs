@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use saline_protocol::transport::{Clock, Instant};
 
+/// The shortest time between two looks at all buckets of many keys.
+const SWEEP: Duration = Duration::from_millis(250);
+
 /// A token bucket: the budget of one source or one minion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenBucket {
@@ -87,6 +90,11 @@ pub struct TokenBuckets<K> {
 struct Buckets<K> {
     by_key: HashMap<K, TokenBucket>,
     shared: TokenBucket,
+    /// When full buckets may be looked for again, so that a flood of keys does not have all buckets looked at for each of
+    /// its own.
+    next_sweep: Instant,
+    #[cfg(test)]
+    sweeps: usize,
 }
 
 impl<K: Clone + Eq + Hash> TokenBuckets<K> {
@@ -99,6 +107,9 @@ impl<K: Clone + Eq + Hash> TokenBuckets<K> {
             buckets: Mutex::new(Buckets {
                 by_key: HashMap::new(),
                 shared: TokenBucket::full(rate, clock.now()),
+                next_sweep: clock.now(),
+                #[cfg(test)]
+                sweeps: 0,
             }),
         }
     }
@@ -132,20 +143,19 @@ impl<K: Clone + Eq + Hash> TokenBuckets<K> {
     ) -> T {
         let (rate, now) = (self.rate, self.clock.now());
         let mut buckets = self.lock();
-        let Buckets { by_key, shared } = &mut *buckets;
-        if let Some(bucket) = by_key.get_mut(key) {
+        let buckets = &mut *buckets;
+        if let Some(bucket) = buckets.by_key.get_mut(key) {
             return take(bucket, rate, now);
         }
-        if by_key.len() >= self.keys_most {
-            // Those that are full again are as good as none.
-            by_key.retain(|_, bucket| bucket.refill(rate, now) < rate.burst);
+        if buckets.by_key.len() >= self.keys_most && now >= buckets.next_sweep {
+            buckets.sweep(rate, now);
         }
-        if by_key.len() >= self.keys_most {
-            return take(shared, rate, now);
+        if buckets.by_key.len() >= self.keys_most {
+            return take(&mut buckets.shared, rate, now);
         }
         let mut bucket = TokenBucket::full(rate, now);
         let taken = take(&mut bucket, rate, now);
-        by_key.insert(key.clone(), bucket);
+        buckets.by_key.insert(key.clone(), bucket);
         taken
     }
 
@@ -157,12 +167,26 @@ impl<K: Clone + Eq + Hash> TokenBuckets<K> {
     /// Gives a token back to the bucket of `key`.
     pub(crate) fn give_back(&self, key: &K) {
         let mut buckets = self.lock();
-        let Buckets { by_key, shared } = &mut *buckets;
+        let Buckets { by_key, shared, .. } = &mut *buckets;
         by_key.get_mut(key).unwrap_or(shared).give_back(self.rate);
     }
 
     fn lock(&self) -> MutexGuard<'_, Buckets<K>> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    /// Forgets the buckets that are full again: they are as good as none.
+    fn sweep(&mut self, rate: Rate, now: Instant) {
+        self.by_key
+            .retain(|_, bucket| bucket.refill(rate, now) < rate.burst);
+        let token = Duration::from_secs_f64(1.0 / rate.per_second);
+        self.next_sweep = now + token.max(SWEEP);
+        #[cfg(test)]
+        {
+            self.sweeps += 1;
+        }
     }
 }
 
@@ -195,6 +219,7 @@ mod tests {
         let taken = (0..1_000).filter(|key| buckets.take(key).is_ok()).count();
         assert_eq!(taken, 110, "those beyond the bound share one bucket");
         assert_eq!(buckets.lock().by_key.len(), 100);
+        assert_eq!(buckets.lock().sweeps, 1, "not for each key of a flood");
         Clock.pause(Duration::from_secs(5)).await;
         assert_eq!(buckets.take(&5_000), Ok(()));
         assert_eq!(buckets.lock().by_key.len(), 1);

@@ -177,6 +177,12 @@ proptest! {
         }
     }
 
+}
+
+proptest! {
+    // Each looks at every second of two hours.
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
     /// With a clock that nobody sets, every due time of a line of cron runs, at its second.
     #[test]
     fn every_due_time_runs_when_the_clock_is_left_alone(
