@@ -19,7 +19,7 @@ pub(crate) struct Decisions {
 pub(crate) struct AllowedOrder {
     /// The line, if it is not synced yet.
     line: Option<Pending>,
-    /// Why the file has no line of it; none if it has. Only orders of local root go on without one.
+    /// The reason why the file has no line of it; none if it has. Only orders of local root go on without one.
     missing: Option<AuditError>,
 }
 

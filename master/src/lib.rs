@@ -73,6 +73,7 @@ mod schedule;
 pub mod server;
 pub mod sessions;
 mod settings;
+mod stores;
 pub mod verbs;
 mod wire_time;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use saline_config::{MasterConfig, ScheduleConfig};
 use saline_messages::random;
-use saline_messages::{MinionId, MinionJobState, ProtocolVersions};
+use saline_messages::{MinionId, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use saline_schedule::{Scheduler, SchedulerFiles};
 use tokio::sync::Semaphore;
@@ -18,106 +18,35 @@ use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
-use crate::events::{
-    DurableEvents, DurableSettings, Events, MinionEventFirer, ReturnedTags, TagFilter,
-};
+use crate::events::{DurableEvents, Events, MinionEventFirer};
 use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
-use crate::jobs::{JobStore, StoreError, StoreSettings, store_size};
-use crate::keys::{KeyAccess, KeyStore, OperatorStore, TokenStore, root_key};
+use crate::jobs::{JobStore, StoreError};
+use crate::keys::{KeyAccess, TokenStore};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
-use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
+use crate::orders::{CancelOrder, PublishOrder, TargetResolver, withdraw_unfollowed};
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
     Revocation, WaitingPolls,
 };
 use crate::pillar::{PillarPrograms, Pillars};
 use crate::publisher::MinionPublisher;
-use crate::reactions::{Reactions, filter_of};
+use crate::reactions::Reactions;
 use crate::reactor::{Reactor, ReactorParts};
 use crate::returners::Returners;
 use crate::runners::{RunnerParts, Runners};
 use crate::schedule::MasterSchedule;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
+use crate::stores::{Stores, durable_filter};
 use crate::verbs::{
     CallStore, CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
     RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
 };
 use crate::wire_time::milliseconds;
-
-/// The stores of a master, which are opened before it serves.
-#[derive(Debug)]
-pub(crate) struct Stores {
-    keys: KeyStore,
-    operators: OperatorStore,
-    jobs: JobStore,
-    grains: GrainsTable,
-    durable: DurableEvents,
-    tokens: TokenStore,
-    clock: MasterClock,
-}
-
-impl Stores {
-    /// Opens the key stores, the job store and the grains. Blocks on the disk.
-    pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
-        let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
-        let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
-        let settings = StoreSettings {
-            folder: config.job_store(),
-            secrets_key: config.secrets_key_file(),
-            keep: config.keep_jobs,
-            max_bytes: store_size::in_bytes(config.job_store_size, &config.job_store()),
-            largest_payload: config.max_message_size as u64,
-            cache_bytes: config.job_store_cache,
-            heartbeat: config.heartbeat_interval,
-        };
-        let clock = MasterClock::new(context.clock);
-        let jobs = JobStore::open(settings, clock.clone())?;
-        let events = DurableSettings {
-            folder: config.event_store(),
-            filter: durable_filter(config),
-            returned: returned_tags(config),
-            is_followed: !config.returners.configured().is_empty(),
-            reacted: filter_of(&config.reactor.reactions),
-            most_bytes: config.durable_events_size,
-        };
-        let durable = DurableEvents::open(events, clock.clone())?;
-        let grains = GrainsTable::open(&config.grains_file(), context);
-        let tokens = TokenStore::open(&config.token_file())?;
-        Ok(Self {
-            tokens,
-            keys,
-            operators,
-            jobs,
-            grains,
-            durable,
-            clock,
-        })
-    }
-}
-
-/// Returns the filter of the events that are kept.
-fn durable_filter(config: &MasterConfig) -> TagFilter {
-    // The loader has compiled the globs.
-    TagFilter::compile(&config.durable_events).unwrap_or_default()
-}
-
-/// Returns the tags of the events that destinations outside of the master get; none without such a destination.
-fn returned_tags(config: &MasterConfig) -> Option<ReturnedTags> {
-    let returners = &config.returners;
-    // The loader has compiled the globs.
-    let compile = |globs: &[String]| TagFilter::compile(globs).unwrap_or_default();
-    let wanted = compile(&returners.event_return_whitelist);
-    let left_out = compile(&returners.event_return_blacklist);
-    (!returners.event_return.is_empty()).then(|| ReturnedTags::new(wanted, left_out))
-}
-
-/// The most jobs that one line of the log names.
-const NAMED_JOBS: usize = 10;
 
 /// The state of a running master. Its fields are private: each part gets clones of the pieces that
 /// it needs.
@@ -573,8 +502,7 @@ impl MasterParts {
         }
     }
 
-    /// Withdraws what is queued and signed by an identity that minions do not follow to the present one, and tells it in the log.
-    /// To be called once, before minions are served.
+    /// Withdraws the queued jobs that minions would not accept from this master. To be called once, before minions are served.
     ///
     /// # Errors
     /// When the store fails.
@@ -582,31 +510,7 @@ impl MasterParts {
     /// # Cancel safety
     /// A part of the jobs may be withdrawn when the future is dropped.
     pub(crate) async fn withdraw_unfollowed(&self) -> Result<(), StoreError> {
-        let signer = self.signer.clone();
-        let is_followed = move |signed: &_| signer.is_followed(signed);
-        let withdrawn = self.jobs.withdraw_unfollowed(is_followed).await?;
-        if withdrawn.is_empty() {
-            return Ok(());
-        }
-        let named = withdrawn.iter().take(NAMED_JOBS);
-        let named: Vec<&str> = named.map(|(jid, _)| jid.as_str()).collect();
-        let more = match withdrawn.len().saturating_sub(named.len()) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        tracing::warn!(
-            "queued jobs were withdrawn, since an identity signed them that is not the master's any more and does not lead to \
-             the present one ({} of them: {}{more}): publish them again if they are still wanted",
-            withdrawn.len(),
-            named.join(", ")
-        );
-        for (jid, minions) in withdrawn {
-            for id in minions {
-                let withdrawn = MinionJobState::Withdrawn;
-                self.events.job_state(&jid, &id, withdrawn).await;
-            }
-        }
-        Ok(())
+        withdraw_unfollowed(&self.signer, &self.jobs, &self.events).await
     }
 
     /// Returns the part that reads the metrics of the master.

@@ -23,10 +23,11 @@ use crate::health::ANSWER_TIMEOUT;
 use crate::job_signer::JobSigner;
 use crate::listener::{Handlers, Listener};
 use crate::metrics::MasterMetrics;
-use crate::parts::{MasterParts, Stores};
+use crate::parts::MasterParts;
 use crate::peers::warn_of_unknown;
 use crate::pillar::PillarPrograms;
 use crate::sessions::ListenerKind;
+use crate::stores::Stores;
 
 /// A running master.
 #[derive(Debug)]

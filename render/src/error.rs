@@ -1,4 +1,4 @@
-//! What an operator is told of a file that cannot be rendered.
+//! The error about a file that cannot be rendered.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The first line of a file that says how it is rendered: `#!jinja|yaml`.
 
-/// How a file is rendered.
+/// The renderers that a file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     /// Through the template engine, then as YAML.

@@ -1,4 +1,4 @@
-//! What of a file will not render, as far as can be told without rendering it.
+//! Finds the parts of a file that will not render, as far as can be told without rendering it.
 
 use serde::{Deserialize, Serialize};
 

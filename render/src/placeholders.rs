@@ -9,11 +9,11 @@ use std::collections::HashSet;
 
 use saline_data::yaml::{Content, Key, MAX_TEXT, Node, YamlError};
 
-/// How a piece of data is written where its placeholder is only a part of a scalar. A placeholder that is all of a
+/// The form in which a piece of data is written where its placeholder is only a part of a scalar. A placeholder that is all of a
 /// scalar gives way to the data itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As it is.
+    /// The data as it is.
     Text,
     /// With the escapes of a text in JSON: the placeholder stands between double quotes.
     DoubleQuoted,

@@ -1,4 +1,4 @@
-//! What `{{ an expression }}` writes.
+//! Writes the value of `{{ an expression }}`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

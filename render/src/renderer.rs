@@ -25,7 +25,7 @@ use crate::salt_functions::Salt;
 use crate::syntax::NameKind;
 use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, salt_tags, syntax};
 
-/// What a rendered file may hold in the place of data.
+/// The kind of a file, which decides what may stand in it in the place of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Document {
     /// Data may be any scalar, and a part of any key; under `include` there is none but words.
@@ -38,12 +38,12 @@ pub enum Document {
     Reactor,
 }
 
-/// What is rendered, and with what.
+/// An order to render a file.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The name of the file, as [`Files`] knows it: `web/init.sls`.
     pub name: String,
-    /// What it is.
+    /// The kind of the file.
     pub document: Document,
     /// The variables of the template: a mapping, in which `grains`, `pillar` and `opts` are also what the functions read.
     pub variables: saline_data::Value,

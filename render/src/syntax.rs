@@ -83,14 +83,14 @@ pub(crate) fn read(name: &str, source: &str) -> Result<Syntax, minijinja::Error>
     })
 }
 
-/// What becomes of the value of an expression.
+/// The use of the value of an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// It is printed or passed on: text of the template stays that.
+    /// The value is printed or passed on: text of the template stays text of the template.
     Passed,
-    /// It is kept, and may be changed later.
+    /// The value is kept, and may be changed later.
     Kept,
-    /// Its text is looked at.
+    /// The text of the value is read.
     Read,
 }
 

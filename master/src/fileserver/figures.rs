@@ -1,8 +1,8 @@
-//! What the file server counts.
+//! The counters of the file server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the file server has done since the master started.
+/// Counts the work of the file server since the master started.
 #[derive(Debug, Default)]
 pub(crate) struct FileFigures {
     requests: AtomicU64,

@@ -19,7 +19,7 @@ const KEPT: Duration = Duration::from_secs(20);
 /// The most bytes of all listings that are kept.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What one listing may hold.
+/// The bounds of one listing.
 const LIMITS: ListingLimits = ListingLimits {
     entries: 1_000_000,
     bytes: 48 * 1024 * 1024,

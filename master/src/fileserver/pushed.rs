@@ -16,7 +16,7 @@ use super::{NoAnswer, WAIT};
 /// How many of the largest files all files of a minion take at most.
 const FILES_OF_MINION: u64 = 10;
 
-/// What a minion may have handed in.
+/// The bounds of the folder of one minion.
 const LIMITS: ListingLimits = ListingLimits {
     entries: 10_000,
     bytes: 4 * 1024 * 1024,
@@ -26,7 +26,7 @@ const LIMITS: ListingLimits = ListingLimits {
 const MAX_DEPTH: usize = 32;
 
 /// The number of seconds after which a file to which nothing was written is not completed any more.
-const ABANDONED: i64 = 600;
+pub(super) const ABANDONED: i64 = 600;
 
 /// How many threads write at a time.
 const WRITERS: usize = 2;

@@ -40,7 +40,7 @@ enum Look {
     Seen(SeenFile),
     /// The file is large, and its hash is not known.
     Large,
-    /// It is written all the time.
+    /// The file is written all the time.
     Unsteady,
 }
 

@@ -1,4 +1,4 @@
-//! What is served to whom, as the settings of now say.
+//! The environments that are served, and who may read them, by the present settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ struct Environment {
     readers: Readers,
 }
 
-/// Who may read an environment.
+/// The minions that may read an environment.
 #[derive(Debug)]
 enum Readers {
     Everybody,

@@ -1,5 +1,8 @@
 //! A file server, asked as minions ask, honest and hostile ones.
 
+mod bounds;
+mod ignored;
+
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 

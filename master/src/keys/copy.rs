@@ -24,6 +24,15 @@ impl KeyStore {
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
     pub fn copy_beside(&self, backup: &Path) -> io::Result<PathBuf> {
+        self.copy_and_sync(backup, |copy| Ok(rustix::fs::syncfs(File::open(copy)?)?))
+    }
+
+    /// Copies the keys, and has `sync` bring the finished copy to the disk before it gets its name.
+    fn copy_and_sync(
+        &self,
+        backup: &Path,
+        sync: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<PathBuf> {
         let (folder, unfinished) = (
             backup.with_extension(NAME_END),
             backup.with_extension(UNFINISHED),
@@ -38,7 +47,7 @@ impl KeyStore {
             copy_all(&self.pki_dir, &unfinished, LEVELS)
         };
         let copied = copied
-            .and_then(|()| Ok(rustix::fs::syncfs(File::open(&unfinished)?)?))
+            .and_then(|()| sync(&unfinished))
             .and_then(|()| fs::rename(&unfinished, &folder));
         if let Err(error) = copied {
             // If this fails, the next copy deletes it.
@@ -128,5 +137,26 @@ mod tests {
             let found = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(found & 0o777, mode, "{path:?}");
         }
+    }
+
+    #[test]
+    fn minions_authenticate_while_a_copy_is_synced() {
+        let place = Place::new();
+        let store = place.open();
+        fs::write(store.pki_dir.join("minions/web1"), "a key").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut synced = 0;
+        let copied = store.copy_and_sync(&folder.path().join("1"), |copy| {
+            synced += 1;
+            assert!(copy.join("minions/web1").exists(), "it is synced whole");
+            assert!(store.acting.try_lock().is_ok(), "minions wait for the disk");
+            assert!(
+                store.copying.try_lock().is_err(),
+                "another copy deletes this one"
+            );
+            Ok(())
+        });
+        assert!(copied.unwrap().ends_with("1.pki"));
+        assert_eq!(synced, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What is ordered, by whomever: publishing a job, cancelling it, and the minions that an order is about. Verbs and
+//! Orders, whoever gives them: publishing a job, cancelling or withdrawing it, and the minions that an order is about. Verbs and
 //! runners give their orders here.
 
 mod batch_choice;
@@ -7,9 +7,11 @@ mod error;
 mod publish;
 mod target_resolver;
 mod trusted;
+mod unfollowed;
 
 pub use cancel::CancelOrder;
 pub use error::OrderError;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
 pub use trusted::{Chosen, Claimed, IncludedBy, Trusted};
+pub(crate) use unfollowed::withdraw_unfollowed;

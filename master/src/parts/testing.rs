@@ -8,10 +8,11 @@ use saline_config::{MasterConfig, Paths};
 use saline_inproc::InProc;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
 
-use super::{MasterParts, Stores};
+use super::MasterParts;
 use crate::job_signer::JobSigner;
 use crate::keys::{KeyAccess, KeyStore, OperatorStore};
 use crate::pillar::PillarPrograms;
+use crate::stores::Stores;
 
 /// A master without gates: its parts are asked directly.
 pub(crate) struct TestMaster {

@@ -14,9 +14,10 @@ use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::Minion;
 use super::check::check;
 use super::id_file::keep_host_name;
-use super::{Minion, take_locks};
+use super::parts::take_locks;
 use crate::link::settings::ConnectionSettings;
 use saline_modules::{Modules, job_process};
 

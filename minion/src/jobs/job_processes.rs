@@ -33,7 +33,7 @@ pub(super) struct RunningProcess {
 /// How the beginning of a job in a process of its own went.
 #[derive(Debug)]
 pub(super) enum Begun {
-    /// The process runs.
+    /// The job runs in its process.
     Running(RunningProcess),
     /// No process was started: the job has begun, and is to run on this thread.
     NoProcess(Entered),

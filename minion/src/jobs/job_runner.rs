@@ -5,22 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_messages::{
-    Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
-    MustClaim, Secrets,
-};
-use saline_protocol::transport::{Context, jitter};
+use saline_messages::{Jid, Job, JobAccount, Known, MinionId, MinionRequest, MustClaim, Secrets};
+use saline_protocol::transport::Context;
 use saline_targeting::{Candidate, Inclusion};
-use tokio::sync::{Notify, Semaphore};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use super::announcements::{ANNOUNCED_AFTER, Announcements};
+use super::claims::Claims;
 use super::job_processes::{Begun, RunningProcess, begin_in_process, take_over};
 use super::pool::{Permit, Pool};
 use super::run_job::{JobEnd, JobToRun, end_before_start, refuse_job, run_begun, run_job};
 use super::scheduled_jobs::ScheduledJobs;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
-use crate::link::minion_session::{AskError, MinionSession};
 use crate::spool::Spool;
 use saline_modules::Host;
 use saline_modules::LiveModules;
@@ -30,18 +28,6 @@ use saline_modules::job_process::{JobProcesses, LeftJob};
 
 /// The largest number of jobs that wait for a thread; further ones are not taken.
 const MAX_WAITING: usize = 1024;
-
-/// A run that takes longer than this is announced to the master, and so is a longer wait for a thread.
-const ANNOUNCED_AFTER: Duration = Duration::from_millis(500);
-
-/// How long an announcement may take. It may fail, since heartbeats carry the same.
-const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the answer to a claim may take.
-const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The delay before a claim without an answer is repeated.
-const CLAIM_RETRY: Duration = Duration::from_millis(500);
 
 /// How long running jobs may take to finish when the minion stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,7 +63,7 @@ impl TakenJobs {
         self.lock().len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<Jid>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Jid>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,8 +80,6 @@ pub struct JobRunner {
     pub(super) modules: Arc<LiveModules>,
     host: Arc<Host>,
     spool: Arc<Spool>,
-    clock: Arc<MasterTimeEstimate>,
-    session: CurrentSession,
     taken: TakenJobs,
     /// Whether a job was not taken because too many waited.
     overflowed: AtomicBool,
@@ -103,10 +87,8 @@ pub struct JobRunner {
     room: Notify,
     /// Notified when a job has waited for a thread for a while.
     waits: Notify,
-    /// The jobs whose beginning is to be announced.
-    begun: Mutex<Vec<Jid>>,
-    /// Has one permit, for the announcement that is under way.
-    announcing: Semaphore,
+    announcements: Arc<Announcements>,
+    claims: Claims,
     /// Cancelled when no more jobs are taken.
     pub(super) draining: CancellationToken,
     /// The context of tasks that no job waits for.
@@ -137,6 +119,15 @@ pub struct JobResources {
 impl JobRunner {
     /// Creates a runner that takes more jobs than its pool has `threads`; its tasks belong to `context`.
     pub fn new(id: MinionId, threads: usize, resources: JobResources, context: &Context) -> Self {
+        let (spool, session) = (resources.spool, resources.session);
+        let announcements = Announcements::new(Arc::clone(&spool), session.clone(), context);
+        let draining = CancellationToken::new();
+        let claims = Claims {
+            session,
+            clock: resources.clock,
+            draining: draining.clone(),
+            context: context.clone(),
+        };
         Self {
             id,
             most_taken: MAX_WAITING + threads,
@@ -144,16 +135,14 @@ impl JobRunner {
             processes: resources.processes.map(Arc::new),
             modules: Arc::new(LiveModules::new(resources.modules)),
             host: resources.host,
-            spool: resources.spool,
-            clock: resources.clock,
-            session: resources.session,
+            spool,
             taken: TakenJobs::default(),
             overflowed: AtomicBool::new(false),
             room: Notify::new(),
             waits: Notify::new(),
-            begun: Mutex::default(),
-            announcing: Semaphore::new(1),
-            draining: CancellationToken::new(),
+            announcements: Arc::new(announcements),
+            claims,
+            draining,
             jobs: context.child(),
             context: context.clone(),
         }
@@ -211,7 +200,8 @@ impl JobRunner {
                     known => known,
                 };
                 self.spool.take_up(&jid);
-                self.tell(MinionRequest::Accounts(vec![JobAccount { jid, known }]));
+                self.announcements
+                    .tell(MinionRequest::Accounts(vec![JobAccount { jid, known }]));
             }
             return;
         }
@@ -219,13 +209,13 @@ impl JobRunner {
             // On the topic of all minions only matching ones are offered a job; the others ignore it.
             if origin == Origin::Own {
                 tracing::info!("job {jid}: declined {}, it is for other minions", job.fun);
-                self.tell(MinionRequest::Declined { jid });
+                self.announcements.tell(MinionRequest::Declined { jid });
             } else {
                 tracing::debug!("job {jid}: {} is for other minions", job.fun);
             }
             return;
         }
-        if self.is_late(&job) {
+        if self.claims.is_late(&job) {
             return;
         }
         if self.taken.len() >= self.most_taken {
@@ -245,8 +235,8 @@ impl JobRunner {
         self.jobs.spawn(async move {
             let must_claim = origin == Origin::Unleased
                 || job.claims == MustClaim::Everybody
-                || this.may_be_late(&job);
-            if !must_claim || this.claim(&job).await {
+                || this.claims.may_be_late(&job);
+            if !must_claim || this.claims.claim(&job).await {
                 let run = JobToRun {
                     job,
                     secrets,
@@ -276,7 +266,9 @@ impl JobRunner {
             });
             let this = Arc::clone(self);
             self.jobs.spawn(async move {
-                let announcement = schedule.is_none().then(|| this.report_begun(&jid));
+                let announcement = schedule
+                    .is_none()
+                    .then(|| this.announcements.report_begun(&jid));
                 let end = this.watch(running, permit).await;
                 drop(announcement);
                 this.log_end(&jid, schedule.as_deref(), end.as_ref());
@@ -329,27 +321,6 @@ impl JobRunner {
         }
     }
 
-    fn is_late(&self, job: &Job) -> bool {
-        let late = self.clock.reached().is_some_and(|now| now > job.expires);
-        if late {
-            tracing::warn!("job {}: not begun, it has expired", job.jid);
-        }
-        late
-    }
-
-    /// Whether the job may have expired while this machine was paused, so that the master is asked first.
-    fn may_be_late(&self, job: &Job) -> bool {
-        let unclear = self.clock.may_have_passed(job.expires);
-        if unclear {
-            tracing::info!(
-                "job {}: the master is asked first whether it has expired, since the clock of this machine jumped: it was \
-                 paused, or its clock was set",
-                job.jid
-            );
-        }
-        unclear
-    }
-
     /// Runs a job when there is a thread for it, up to its spooled return.
     pub(super) async fn run(self: &Arc<Self>, run: JobToRun) {
         let job = &run.job;
@@ -375,12 +346,16 @@ impl JobRunner {
             tracing::warn!("job {jid}: not begun, the minion stops");
             return;
         };
-        if self.is_late(job) || (self.may_be_late(job) && !self.claim(job).await) {
+        if self.claims.is_late(job)
+            || (self.claims.may_be_late(job) && !self.claims.claim(job).await)
+        {
             return;
         }
         tracing::info!("job {jid}: running {}", job.fun);
         // The master knows nothing of a scheduled job before it has the return.
-        let announcement = schedule.is_none().then(|| self.report_begun(jid));
+        let announcement = schedule
+            .is_none()
+            .then(|| self.announcements.report_begun(jid));
         let end = match &self.processes {
             Some(processes) if self.modules.now().wants_own_process(&job.fun) => {
                 let processes = Arc::clone(processes);
@@ -476,41 +451,6 @@ impl JobRunner {
         end
     }
 
-    /// Asks the master whether the job may begin. Without a session it may not: the next one begins with
-    /// the question what was missed.
-    async fn claim(&self, job: &Job) -> bool {
-        let jid = job.jid.clone();
-        let request = MinionRequest::Claim { jid: jid.clone() };
-        loop {
-            let Some(session) = self.session.get() else {
-                return false;
-            };
-            let wait = match session.ask(Class::Event, &request, CLAIM_TIMEOUT).await {
-                Ok(MinionReply::Claimed(granted)) => {
-                    if !granted {
-                        tracing::info!("job {jid}: not begun, the master does not offer it now");
-                    }
-                    return granted;
-                }
-                // Another session may have taken its place, and been offered the job while this was asked: it is not
-                // offered again.
-                Err(AskError::Ended) if self.has_another_session(&session) => continue,
-                Ok(_) | Err(AskError::Ended) => return false,
-                Err(AskError::Busy(after)) => after,
-                Err(_) => CLAIM_RETRY,
-            };
-            if self.draining.is_cancelled() || self.is_late(job) {
-                return false;
-            }
-            self.context.clock.pause(wait + jitter(wait)).await;
-        }
-    }
-
-    fn has_another_session(&self, than: &Arc<MinionSession>) -> bool {
-        let now = self.session.get();
-        now.is_some_and(|session| !Arc::ptr_eq(&session, than))
-    }
-
     /// Waits for a thread that may run a job. When it takes long, the master is told,
     /// so that nobody takes the minion for dead.
     async fn acquire(&self, job: &Job) -> Permit {
@@ -532,49 +472,5 @@ impl JobRunner {
         );
         self.waits.notify_one();
         acquiring.await
-    }
-
-    /// Announces that a job was begun, unless it ends soon. The job has ended when what is returned is
-    /// dropped.
-    fn report_begun(self: &Arc<Self>, jid: &Jid) -> DropGuard {
-        let (this, jid) = (Arc::clone(self), jid.clone());
-        let ended = CancellationToken::new();
-        let guard = ended.clone().drop_guard();
-        self.context.spawn(async move {
-            tokio::select! {
-                biased;
-                () = ended.cancelled() => return,
-                () = this.context.clock.pause(ANNOUNCED_AFTER) => {}
-            }
-            // It may have been cancelled while it waited for the disk.
-            if this.spool.known(&jid) != Known::Running {
-                return;
-            }
-            this.begun().push(jid);
-            // What is begun while one request is under way goes together with the next one.
-            let Ok(_turn) = this.announcing.acquire().await else {
-                return;
-            };
-            let begun: Vec<Jid> = {
-                let mut begun = this.begun();
-                let count = begun.len().min(MAX_STARTED);
-                begun.drain(..count).collect()
-            };
-            if !begun.is_empty() {
-                let started = MinionRequest::Started(begun);
-                this.session.tell(&started, ANNOUNCEMENT_TIMEOUT).await;
-            }
-        });
-        guard
-    }
-
-    fn begun(&self) -> MutexGuard<'_, Vec<Jid>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self, request: MinionRequest) {
-        let session = self.session.clone();
-        self.context
-            .spawn(async move { session.tell(&request, ANNOUNCEMENT_TIMEOUT).await });
     }
 }

@@ -1,6 +1,8 @@
 //! Jobs from their arrival until the master has their returns.
 
+mod announcements;
 mod batch_size;
+mod claims;
 mod job_processes;
 pub(crate) mod job_runner;
 pub(crate) mod pool;

@@ -1,4 +1,4 @@
-//! What the minion does about events of its own bus before it passes them on. The tags are Salt's.
+//! Acts on events of the minion's own bus before they are passed on. The tags are Salt's.
 
 use std::sync::Arc;
 

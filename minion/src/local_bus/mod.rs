@@ -35,7 +35,7 @@ pub struct LocalBus {
     pub(super) counts: Arc<Counts>,
 }
 
-/// What the bus counts.
+/// The counters of the bus.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Events that were passed on.

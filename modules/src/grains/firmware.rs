@@ -1,4 +1,4 @@
-//! What the firmware says of the machine. Root alone can read some of it.
+//! The grains that the firmware tells of the machine. Root alone can read some of it.
 
 use std::path::Path;
 

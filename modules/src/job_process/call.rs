@@ -30,13 +30,13 @@ pub(crate) struct Call {
     pub(super) prepared: Prepared,
     /// The id of the minion.
     pub(super) id: MinionId,
-    /// Its grains.
+    /// The grains of the minion.
     pub(super) grains: Packed,
     /// The folders of executables that are modules.
     pub(super) module_dirs: Vec<PathBuf>,
     /// How the executable of the function described itself, if the minion knows.
     pub(super) described: Option<DescribedFile>,
-    /// `cachedir`.
+    /// The minion's `cachedir`.
     pub(super) cache_dir: PathBuf,
     /// Starts the commands.
     pub(super) launcher: Launcher,

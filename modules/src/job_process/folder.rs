@@ -85,11 +85,11 @@ pub(super) struct JobFolder {
 /// The holder of the lock of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// This process holds it.
+    /// This process holds the lock.
     Process(Pid),
     /// A process that is not seen from here holds it, in another namespace of processes.
     Unseen,
-    /// Nobody holds it.
+    /// Nobody holds the lock.
     Nobody,
 }
 

@@ -31,9 +31,9 @@ pub struct LeftJob {
 /// The process of a job that was left behind.
 #[derive(Debug)]
 pub enum LeftProcess {
-    /// It runs.
+    /// The process runs.
     Running(JobProcess),
-    /// It has ended, or was never started and never will be.
+    /// The process has ended, or was never started and never will be.
     Ended(JobEnd),
 }
 
@@ -46,9 +46,9 @@ impl LeftJob {
 
 /// The reason why a folder is not the one of a job that is gone on with.
 enum Refused {
-    /// It is to be removed.
+    /// Nobody needs the folder: it is removed.
     Stale(&'static str),
-    /// It is left alone.
+    /// The folder may be another minion's: it is left alone.
     Aside(String),
 }
 

@@ -148,10 +148,10 @@ impl JobProcesses {
 /// The reason why there is no process for a job.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It was not started: nothing ran.
+    /// The process was not started: nothing ran.
     #[error(transparent)]
     NotStarted(io::Error),
-    /// It cannot be watched, and was killed: it may have run.
+    /// The process cannot be watched, and was killed: the function may have run.
     #[error("was killed, since the system gives the minion no descriptor to watch it: {0}")]
     Lost(io::Error),
 }
@@ -159,12 +159,12 @@ pub enum StartError {
 /// The end of a job process.
 #[derive(Debug)]
 pub enum JobEnd {
-    /// It left this return.
+    /// The process left this return.
     Returned(JobResult),
-    /// It left none. Says why, after "the process of this job", with the retcode of a command that ended so, where that is
-    /// known.
+    /// The process left no return. Says why, after "the process of this job", with the retcode of a command that ended so,
+    /// where that is known.
     Without {
-        /// What happened.
+        /// The reason.
         why: String,
         /// The retcode.
         retcode: Option<i64>,

@@ -32,7 +32,7 @@ pub struct JobResult {
     pub(super) described: Option<DescribedFile>,
 }
 
-/// Where a job process left its return.
+/// The place at which a job process left its return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// In a file.

@@ -6,7 +6,7 @@ use saline_functions::Failure;
 use saline_jailed_files::{InnerPath, JailedFile, ListingLimits, Root};
 use saline_messages::{FilePlace, TransferDigest, TransferId};
 
-/// What is listed of the cache.
+/// The bounds of a listing of the cache.
 const LIMITS: ListingLimits = ListingLimits {
     entries: 1_000_000,
     bytes: 48 * 1024 * 1024,

@@ -107,10 +107,10 @@ fn changes_all_the_time(place: &FilePlace) -> Failure {
     ))
 }
 
-/// What has become of a file that was received.
+/// The result of receiving a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Received {
-    /// It is in the cache.
+    /// The file is in the cache.
     Whole,
     /// The master has another one, or has forgotten the hash of this one. What has arrived is kept.
     Changed,

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::*;
 
 fn entry<'a>(value: &'a Value, key: &str) -> &'a Value {
@@ -195,6 +197,40 @@ fn the_kept_file_is_replaced_in_one_step_and_bounded() {
         panic!("a list")
     };
     assert_eq!(all.len(), 8);
+}
+
+#[test]
+fn no_other_user_can_keep_the_grains_from_being_changed() {
+    let bench = Bench::new();
+    bench.texts("grains.setval", &["role", "web"]);
+    let folder = bench.folder.path();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    // Whoever may open a file or a folder can hold its lock.
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let open_to_others = paths.chain([folder.to_owned()]).filter(|path| {
+        let mode = path.metadata().unwrap().permissions().mode();
+        mode & 0o044 != 0
+    });
+    let locked = open_to_others.map(|path| {
+        let file = fs::File::open(&path).unwrap();
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        (path, file)
+    });
+    let locked: Vec<_> = locked.collect();
+    assert!(locked.iter().any(|(path, _)| path == folder));
+    std::thread::scope(|scope| {
+        let (done, changed) = std::sync::mpsc::sync_channel(1);
+        let bench = &bench;
+        scope.spawn(move || {
+            bench.texts("grains.setval", &["role", "db"]);
+            done.send(()).unwrap();
+        });
+        let changed = changed.recv_timeout(std::time::Duration::from_secs(60));
+        let paths: Vec<_> = locked.into_iter().map(|(path, _)| path).collect();
+        assert!(changed.is_ok(), "it waits for a lock on one of {paths:?}");
+    });
+    assert_eq!(grain(&bench, "role"), "db".into());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a daemon and `saline-render` tell each other.
+//! The messages between a daemon and `saline-render`.
 
 use std::io::{self, Read, Write};
 
@@ -11,7 +11,7 @@ use crate::{Document, File, RenderError};
 /// The most bytes of a frame.
 const MAX_FRAME: u32 = 64 * 1024 * 1024;
 
-/// What the daemon says.
+/// A message of the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Render a file.
@@ -29,16 +29,16 @@ pub(super) enum Order {
     File(Result<Option<File>, String>),
 }
 
-/// What `saline-render` says.
+/// A message of `saline-render`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// It takes orders, or cannot shut itself in.
+    /// The process takes orders, or cannot shut itself in.
     Ready(Result<(), String>),
-    /// It needs the file with this name.
+    /// The process needs the file with this name.
     Read(String),
     /// The rendered file, packed.
     Rendered(Result<Vec<u8>, RenderError>),
-    /// What was found in a file.
+    /// The findings of a lint of a file.
     Linted(Vec<Finding>),
 }
 

@@ -30,7 +30,7 @@ const ORDERS: u32 = 20_000;
 /// The program `saline-render`, or one that contains it.
 #[derive(Debug, Clone)]
 pub struct RenderProgram {
-    /// None for the file in the folder of the running program.
+    /// The command line of a program that contains it; none for the file in the folder of the running program.
     contained: Option<Vec<CString>>,
 }
 
@@ -99,7 +99,7 @@ struct Worker {
     files_state: u64,
 }
 
-/// What renderers did so far.
+/// Counts the work of the renderers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderCounts {
     /// The processes that were started.

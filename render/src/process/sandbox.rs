@@ -91,4 +91,28 @@ mod tests {
         });
         thread.join().unwrap();
     }
+
+    #[test]
+    #[allow(
+        unsafe_code,
+        reason = "the system call has no safe wrapper, and sends no signal here"
+    )]
+    fn this_process_alone_can_be_signalled() {
+        let others = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        let thread = std::thread::spawn(move || {
+            enter().unwrap();
+            // Signal 0 is not sent: the kernel only says whether it could be.
+            // SAFETY: the call has numbers alone as arguments.
+            let signal = |process: i32, thread: i32| unsafe {
+                libc::syscall(libc::SYS_tgkill, process, thread, 0)
+            };
+            let own = std::process::id().cast_signed();
+            let this_thread = rustix::thread::gettid().as_raw_nonzero().get();
+            assert_eq!(signal(own, this_thread), 0);
+            assert_eq!(signal(others, others), -1);
+            let error = std::io::Error::last_os_error();
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+        });
+        thread.join().unwrap();
+    }
 }

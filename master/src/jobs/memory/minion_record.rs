@@ -1,4 +1,4 @@
-//! What the store remembers of one minion beside its jobs: its last start, its key, and for which expiries it has
+//! The record of one minion beside its jobs: its last start, its key, and for which expiries it has
 //! acknowledged that it does not begin the jobs.
 
 use saline_messages::{MasterTime, MinionJobState, StartId};

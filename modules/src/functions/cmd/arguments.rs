@@ -9,7 +9,7 @@ use crate::command::split;
 
 /// A command as an operator typed it.
 pub(super) enum CommandLine {
-    /// For a shell, or to be split into words.
+    /// One line, which a shell reads or which is split into words.
     Line(String),
     /// A program and its arguments.
     Words(Vec<String>),

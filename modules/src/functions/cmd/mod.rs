@@ -1,7 +1,7 @@
 //! `cmd`: runs commands.
 
 mod arguments;
-mod asked;
+mod command_parameters;
 mod programs;
 mod script;
 
@@ -11,7 +11,7 @@ use saline_data::Value;
 use saline_functions::{Failure, function};
 
 use crate::{Functions, JobContext, Outcome};
-use asked::{Asked, Wanted};
+use command_parameters::{CommandParameters, ReturnedOutput};
 
 pub(super) const FUNCTIONS: Functions = &[
     &RUN,
@@ -101,9 +101,9 @@ pub(super) const FUNCTIONS: Functions = &[
 ///     saline '*' cmd.run "df /var | awk '{print \$5}'"
 ///     saline '*' cmd.run 'echo $HOME' env='{HOME: /tmp}' cwd=/ timeout=10
 #[function(own_process)]
-fn run(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    let done = asked.execute(job, Wanted::Merged)?;
-    Ok(asked.outcome(&done))
+fn run(job: &JobContext<'_>, #[parameters] command: CommandParameters) -> Result<Outcome, Failure> {
+    let done = command.execute(job, ReturnedOutput::Merged)?;
+    Ok(command.outcome(&done))
 }
 
 /// Runs a line in a shell, as `cmd.run` does, and returns its output. The parameters are those of `cmd.run`.
@@ -112,10 +112,13 @@ fn run(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Fail
 ///
 ///     saline '*' cmd.shell 'cat /proc/net/dev | tail -n +3 | wc -l'
 #[function(own_process)]
-fn shell(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    let asked = asked.in_shell();
-    let done = asked.execute(job, Wanted::Merged)?;
-    Ok(asked.outcome(&done))
+fn shell(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    let command = command.in_shell();
+    let done = command.execute(job, ReturnedOutput::Merged)?;
+    Ok(command.outcome(&done))
 }
 
 /// Starts a command and leaves it alone, as `cmd.run` does with `bg=True`. Returns a mapping with its `pid`. The parameters are
@@ -125,9 +128,12 @@ fn shell(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Fa
 ///
 ///     saline '*' cmd.run_bg 'sleep 60; systemctl restart networking'
 #[function(own_process)]
-fn run_bg(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    let asked = asked.in_background();
-    let done = asked.execute(job, Wanted::Nothing)?;
+fn run_bg(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    let command = command.in_background();
+    let done = command.execute(job, ReturnedOutput::None)?;
     let pid = Value::from(u64::from(done.pid));
     Ok(Outcome::from(Value::map([("pid", pid)])))
 }
@@ -139,8 +145,11 @@ fn run_bg(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, F
 ///
 ///     saline '*' cmd.run_all 'systemctl is-active sshd'
 #[function(own_process)]
-fn run_all(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    asked.all(job)
+fn run_all(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    command.all(job)
 }
 
 /// Runs a command and returns its retcode; its output is thrown away. The parameters are those of `cmd.run`.
@@ -149,8 +158,11 @@ fn run_all(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, 
 ///
 ///     saline '*' cmd.retcode 'test -f /var/run/reboot-required'
 #[function(own_process)]
-fn retcode(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    asked.retcode_alone(job)
+fn retcode(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    command.retcode_alone(job)
 }
 
 /// Runs a command and returns what it wrote to its standard output. The parameters are those of `cmd.run`.
@@ -159,9 +171,12 @@ fn retcode(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, 
 ///
 ///     saline '*' cmd.run_stdout 'id -un'
 #[function(own_process)]
-fn run_stdout(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    let done = asked.execute(job, Wanted::Apart)?;
-    Ok(asked.outcome(&done))
+fn run_stdout(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    let done = command.execute(job, ReturnedOutput::Separate)?;
+    Ok(command.outcome(&done))
 }
 
 /// Runs a command and returns what it wrote to its standard error. The parameters are those of `cmd.run`.
@@ -170,7 +185,10 @@ fn run_stdout(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcom
 ///
 ///     saline '*' cmd.run_stderr 'ls /no/such/folder'
 #[function(own_process)]
-fn run_stderr(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
-    let done = asked.execute(job, Wanted::Apart)?;
-    Ok(Outcome::new(asked.stderr(&done), done.retcode_of_job))
+fn run_stderr(
+    job: &JobContext<'_>,
+    #[parameters] command: CommandParameters,
+) -> Result<Outcome, Failure> {
+    let done = command.execute(job, ReturnedOutput::Separate)?;
+    Ok(Outcome::new(command.stderr(&done), done.retcode_of_job))
 }

@@ -12,7 +12,7 @@ use saline_functions::{BoundArguments, Failure, Mapping, Parameters, function, p
 use tempfile::TempDir;
 
 use super::arguments::{AnyOf, CommandLine, Environment, Umask, Words};
-use super::asked::{Asked, Wanted};
+use super::command_parameters::{CommandParameters, ReturnedOutput};
 use crate::master_files::{MAX_SCRIPT, MasterScript, TemplateEngine};
 use crate::{JobContext, Outcome, Prepared};
 
@@ -98,8 +98,8 @@ pub(super) fn script(
     job: &JobContext<'_>,
     #[parameters] script: Script,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = script.copied(job)?;
-    asked.all(job)
+    let (command, _copy) = script.copied(job)?;
+    command.all(job)
 }
 
 /// Runs a script as `cmd.script` does, and returns its retcode; its output is thrown away.
@@ -112,8 +112,8 @@ pub(super) fn script_retcode(
     job: &JobContext<'_>,
     #[parameters] script: Script,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = script.copied(job)?;
-    asked.retcode_alone(job)
+    let (command, _copy) = script.copied(job)?;
+    command.retcode_alone(job)
 }
 
 /// Runs code with an interpreter, and returns what it prints.
@@ -138,9 +138,9 @@ pub(super) fn exec_code(
     cwd: Option<String>,
     args: Option<Words>,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = code_of(&lang, &code, cwd, args)?;
-    let done = asked.execute(job, Wanted::Merged)?;
-    Ok(asked.outcome(&done))
+    let (command, _copy) = code_of(&lang, &code, cwd, args)?;
+    let done = command.execute(job, ReturnedOutput::Merged)?;
+    Ok(command.outcome(&done))
 }
 
 /// Runs code as `cmd.exec_code` does, and returns a mapping of its `pid`, `retcode`, `stdout` and `stderr`.
@@ -156,13 +156,13 @@ pub(super) fn exec_code_all(
     cwd: Option<String>,
     args: Option<Words>,
 ) -> Result<Outcome, Failure> {
-    let (asked, _copy) = code_of(&lang, &code, cwd, args)?;
-    asked.all(job)
+    let (command, _copy) = code_of(&lang, &code, cwd, args)?;
+    command.all(job)
 }
 
 impl Script {
     /// Copies the script, and returns the command that runs the copy. The copy is removed when it is dropped.
-    fn copied(self, job: &JobContext<'_>) -> Result<(Asked, ScriptCopy), Failure> {
+    fn copied(self, job: &JobContext<'_>) -> Result<(CommandParameters, ScriptCopy), Failure> {
         let contents = match self.of_master()? {
             None => contents_of(&self.source)?,
             Some(script) => match job.host.prepared.get().and_then(|all| all.get(&script)) {
@@ -175,7 +175,7 @@ impl Script {
         let mut words = interpreter(&contents, &self.shell)?;
         words.push(copy.path()?);
         words.extend(self.args.clone().unwrap_or_default().0);
-        Ok((self.asked(words), copy))
+        Ok((self.command(words), copy))
     }
 
     /// Returns the script of the master that the source names; none if it names none.
@@ -200,8 +200,8 @@ impl Script {
         }))
     }
 
-    fn asked(self, words: Vec<String>) -> Asked {
-        Asked {
+    fn command(self, words: Vec<String>) -> CommandParameters {
+        CommandParameters {
             cmd: CommandLine::Words(words),
             cwd: self.cwd,
             stdin: self.stdin,
@@ -249,7 +249,7 @@ fn code_of(
     code: &str,
     cwd: Option<String>,
     args: Option<Words>,
-) -> Result<(Asked, ScriptCopy), Failure> {
+) -> Result<(CommandParameters, ScriptCopy), Failure> {
     if lang.is_empty() || lang.starts_with('-') || lang.contains(char::is_whitespace) {
         return Err(Failure::Invocation(format!(
             "lang: {lang:?} is not the name or the path of an interpreter"
@@ -282,7 +282,7 @@ fn code_of(
         success_stderr: None,
         context: None,
     };
-    Ok((script.asked(words), copy))
+    Ok((script.command(words), copy))
 }
 
 /// Returns the script that a source names.

@@ -1,4 +1,4 @@
-//! Where a file of the master goes on the minion.
+//! The path on the minion to which a file of the master goes.
 
 use std::path::{Path, PathBuf};
 

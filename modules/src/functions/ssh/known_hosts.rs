@@ -26,7 +26,7 @@ struct Host {
     port: u16,
 }
 
-/// Where keys of machines are kept.
+/// The file that keeps the keys of machines.
 struct KnownHosts<'a> {
     job: &'a JobContext<'a>,
     user: Option<String>,

@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &known_hosts::SET_KNOWN_HOST,
 ];
 
-/// Where sshd keeps the keys of the machine.
+/// The folder in which sshd keeps the keys of the machine.
 const HOST_KEYS_FOLDER: &str = "/etc/ssh";
 
 /// The largest public key that is returned, in bytes.

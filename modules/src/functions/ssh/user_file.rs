@@ -29,7 +29,7 @@ pub(super) struct UserFile {
     path: PathBuf,
 }
 
-/// What a file was when it was read.
+/// The state of a file when it was read.
 #[derive(Debug)]
 struct Found {
     bytes: Vec<u8>,

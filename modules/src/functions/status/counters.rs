@@ -1,4 +1,4 @@
-//! What the kernel counts since the machine started, and who is logged in.
+//! The counters of the kernel since the machine started, and the users that are logged in.
 
 use procfs::net::DeviceStatus;
 use procfs::{DiskStat, diskstats as disks, vmstat};

@@ -19,7 +19,7 @@ const LOCALE: &str = "C.UTF-8";
     clippy::struct_excessive_bools,
     reason = "an operator names each of them"
 )]
-pub(super) struct Asked {
+pub(super) struct CommandParameters {
     pub(super) cmd: CommandLine,
     pub(super) cwd: Option<String>,
     #[default("")]
@@ -56,18 +56,18 @@ pub(super) struct Asked {
 
 /// The output of a command that a function returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ReturnedOutput {
     /// Both streams in the order of their bytes.
     Merged,
     /// Each stream by itself.
-    Apart,
+    Separate,
     /// No output, only the retcode.
-    Nothing,
+    None,
 }
 
 /// The end of a command, with its output as it is returned.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedCommand {
     /// The process id.
     pub pid: u32,
     /// The retcode that is shown.
@@ -78,7 +78,7 @@ pub(super) struct Done {
     stderr: Vec<u8>,
 }
 
-impl Asked {
+impl CommandParameters {
     /// Has a shell run the line, whatever `python_shell` says.
     pub(super) fn in_shell(mut self) -> Self {
         self.python_shell = true;
@@ -95,7 +95,11 @@ impl Asked {
     ///
     /// # Errors
     /// When it cannot be started, when its output is lost, and when the job is ended.
-    pub(super) fn execute(&self, job: &JobContext<'_>, wanted: Wanted) -> Result<Done, Failure> {
+    pub(super) fn execute(
+        &self,
+        job: &JobContext<'_>,
+        wanted: ReturnedOutput,
+    ) -> Result<FinishedCommand, Failure> {
         let timeout = self.timeout.filter(|timeout| !timeout.is_zero());
         if self.bg && timeout.is_some() {
             return Err(Failure::Invocation(
@@ -128,16 +132,16 @@ impl Asked {
             clean_environment: self.clean_env,
             input: self.stdin.clone().into_bytes(),
             timeout,
-            merged: wanted != Wanted::Apart,
-            discards_output: wanted == Wanted::Nothing,
+            merged: wanted != ReturnedOutput::Separate,
+            discards_output: wanted == ReturnedOutput::None,
         })?;
         let (retcode, timed_out) = (finished.retcode, finished.timed_out);
         let taken = |output| match wanted {
             // What is thrown away may be incomplete.
-            Wanted::Nothing => Ok(self.taken(output, retcode).unwrap_or_default()),
-            Wanted::Merged | Wanted::Apart => self.taken(output, retcode),
+            ReturnedOutput::None => Ok(self.taken(output, retcode).unwrap_or_default()),
+            ReturnedOutput::Merged | ReturnedOutput::Separate => self.taken(output, retcode),
         };
-        let mut done = Done {
+        let mut done = FinishedCommand {
             pid: finished.pid,
             retcode,
             retcode_of_job: 0,
@@ -162,7 +166,7 @@ impl Asked {
     /// # Errors
     /// As [`execute`](Self::execute).
     pub(super) fn all(&self, job: &JobContext<'_>) -> Result<Outcome, Failure> {
-        let done = self.execute(job, Wanted::Apart)?;
+        let done = self.execute(job, ReturnedOutput::Separate)?;
         let value = Value::map([
             ("pid", Value::from(u64::from(done.pid))),
             ("retcode", Value::Int(done.retcode)),
@@ -177,22 +181,22 @@ impl Asked {
     /// # Errors
     /// As [`execute`](Self::execute).
     pub(super) fn retcode_alone(&self, job: &JobContext<'_>) -> Result<Outcome, Failure> {
-        let done = self.execute(job, Wanted::Nothing)?;
+        let done = self.execute(job, ReturnedOutput::None)?;
         Ok(Outcome::new(Value::Int(done.retcode), done.retcode_of_job))
     }
 
     /// Returns the outcome of a function that returns the standard output.
-    pub(super) fn outcome(&self, done: &Done) -> Outcome {
+    pub(super) fn outcome(&self, done: &FinishedCommand) -> Outcome {
         Outcome::new(self.stdout(done), done.retcode_of_job)
     }
 
     /// Returns the standard output, unless it is hidden.
-    fn stdout(&self, done: &Done) -> Value {
+    fn stdout(&self, done: &FinishedCommand) -> Value {
         self.shown(&done.stdout)
     }
 
     /// Returns the standard error, unless it is hidden.
-    pub(super) fn stderr(&self, done: &Done) -> Value {
+    pub(super) fn stderr(&self, done: &FinishedCommand) -> Value {
         self.shown(&done.stderr)
     }
 
@@ -249,7 +253,7 @@ impl Asked {
     }
 
     /// Whether the operator calls this end of a command a success.
-    fn is_success(&self, done: &Done) -> bool {
+    fn is_success(&self, done: &FinishedCommand) -> bool {
         let says = |wanted: &Option<AnyOf<String>>, output: &[u8]| {
             let mut wanted = wanted.iter().flat_map(|any| &any.0);
             wanted.any(|text| text.as_bytes() == output)

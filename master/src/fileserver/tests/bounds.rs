@@ -1,0 +1,144 @@
+//! What minions may cost: the files that they hand in, in every form in which they can be sent, and the requests that wait.
+
+use std::path::Path;
+
+use saline_protocol::transport::{Clock, Limits};
+
+use super::*;
+use crate::fileserver::pushed::ABANDONED;
+
+/// The largest file that a minion may hand in.
+const LARGEST: usize = 100;
+
+/// How many of the largest files a minion may hand in.
+const MOST: u8 = 10;
+
+fn receiving() -> Served {
+    Served::with(|config| {
+        config.files.receive = true;
+        config.files.receive_max = LARGEST as u64;
+    })
+}
+
+fn of_minion(served: &Served, id: &str) -> PathBuf {
+    let minions = served.folder.path().join("cache/minions");
+    minions.join(id).join("files")
+}
+
+/// Returns the files below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files_below(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_part_that_does_not_begin_a_file_makes_none() {
+    let served = receiving();
+    for number in 0..2 * MOST {
+        let (path, whole) = (format!("late/{number}"), [number; LARGEST]);
+        let later = pushed(&path, &whole, 1, LARGEST - 1);
+        assert_eq!(served.ask("m1", later).await, received(0));
+    }
+    assert_eq!(
+        files_below(&of_minion(&served, "m1")),
+        Vec::<PathBuf>::new()
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_was_begun_counts_as_the_largest_and_stays_until_it_is_abandoned() {
+    let served = receiving();
+    let whole = |number: u8| [number; LARGEST];
+    let path = |number: u8| format!("begun/{number}");
+    let begin = async |number| {
+        let first = pushed(&path(number), &whole(number), 0, 1);
+        served.ask("m1", first).await
+    };
+    for number in 0..MOST {
+        assert_eq!(begin(number).await, received(1));
+    }
+    assert_eq!(begin(MOST).await, refused(FileRefusal::TooMany));
+    // None of them had to go for another one.
+    let rest = pushed(&path(0), &whole(0), 1, LARGEST - 1);
+    assert_eq!(served.ask("m1", rest).await, received(LARGEST as u64));
+    let folder = of_minion(&served, "m1");
+    let begun = || {
+        let files = files_below(&folder).into_iter();
+        files.filter(|file| file.to_string_lossy().contains("saline-push"))
+    };
+    assert_eq!(begun().count(), usize::from(MOST) - 1);
+    assert_eq!(begin(MOST).await, refused(FileRefusal::TooMany));
+
+    let long_ago = Clock.wall() - Duration::from_secs(ABANDONED.unsigned_abs() + 60);
+    let abandoned = begun().next().unwrap();
+    let file = std::fs::File::options().write(true).open(&abandoned);
+    file.unwrap().set_modified(long_ago).unwrap();
+    assert_eq!(begin(MOST).await, received(1));
+    assert!(!abandoned.exists());
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_deep_to_be_counted_is_refused() {
+    let served = receiving();
+    let path = |parts: usize| vec!["d"; parts].join("/");
+    let deepest = served.ask("m1", pushed(&path(32), b"1", 0, 1)).await;
+    assert_eq!(deepest, received(1));
+    for parts in [33, 64, 65, 100] {
+        let refusal = served.ask("m1", pushed(&path(parts), b"2", 0, 1)).await;
+        assert_eq!(refusal, refused(FileRefusal::BadPath), "{parts}");
+    }
+    assert_eq!(files_below(&of_minion(&served, "m1")).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_leave_a_transports_places_to_heartbeats_and_returns() {
+    let served = Served::new();
+    std::fs::write(served.path("file"), [7; LARGEST]).unwrap();
+    let seen = served.seen("file").await;
+    let part = |id: String| {
+        let files = served.files.clone();
+        let request = FileRequest::Part {
+            place: place("file"),
+            transfer: seen.transfer,
+            offset: 0,
+            bytes: 64,
+        };
+        async move { files.answer(&super::id(&id), request).await }
+    };
+    // Nothing that is sent has room from now on.
+    let all_room = served.files.window.room_for(&id("m0"), usize::MAX).await;
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..MOST_AT_ONCE {
+        waiting.spawn(part(format!("m{}", number / 8)));
+    }
+    // Each gets its turn at least once.
+    for _ in 0..MOST_AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+    assert!(waiting.try_join_next().is_none(), "all of them wait");
+    let began = Clock.now();
+    let another = part("another".to_owned()).await;
+    assert_eq!(another, MinionReply::busy(BUSY));
+    assert_eq!(Clock.now(), began, "it waited too");
+    let handed_out = Limits::default().requests_unanswered;
+    assert!(MOST_AT_ONCE <= handed_out / 4, "of {handed_out} places");
+
+    drop(all_room);
+    let answers = waiting.join_all().await;
+    let parts = answers
+        .iter()
+        .filter(|answer| matches!(answer, MinionReply::Files(FileReply::Part(_))));
+    assert!(parts.count() > 0);
+    let now = part("another".to_owned()).await;
+    assert!(
+        matches!(now, MinionReply::Files(FileReply::Part(_))),
+        "{now:?}"
+    );
+}
