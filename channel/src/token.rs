@@ -72,7 +72,7 @@ impl PresentedToken {
     }
 }
 
-/// Shows no secret.
+/// Shows the name of the token, and not its secret.
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PresentedToken({})", self.name)

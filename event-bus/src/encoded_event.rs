@@ -20,7 +20,7 @@ const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
 pub struct EncodedEvent {
     /// The topic of its tag.
     pub topic: Topic,
-    /// The encoded event.
+    /// The event as it is published.
     pub bytes: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Where a daemon serves its event bus on this machine.
+//! The local endpoint at which a daemon serves its event bus on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;

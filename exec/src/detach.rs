@@ -1,4 +1,4 @@
-//! How a program that a daemon starts lets go of what it inherited.
+//! Frees a program that a daemon starts from the descriptors and signals that it inherited.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Where the programs are that daemons start.
+//! The places of the programs that daemons start.
 
 use std::ffi::OsString;
 use std::io;

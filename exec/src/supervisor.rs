@@ -57,17 +57,17 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What is done about a command that runs.
+/// How long the supervisor stays with a command that runs.
 enum Supervision {
-    /// Nothing: it runs in the background.
+    /// Not at all: the command runs in the background.
     None,
-    /// Its end is waited for.
+    /// Until the command ends.
     UntilItsEnd,
-    /// Its end is waited for, and it is ended when the program that started it ends before.
+    /// Until the command ends; the supervisor ends it when the program that started it ends before.
     WithStarter,
 }
 
-/// Reads a description, and starts the command. Returns its pid, and what is done about it.
+/// Reads a description, and starts the command. Returns its pid, and how long to stay with it.
 fn start(control: &UnixStream) -> Result<(Pid, Supervision), Failure> {
     let (streams, first) =
         Streams::receive(control).map_err(|error| Failure::of(Step::Description, &error))?;

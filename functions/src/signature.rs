@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::{Context, Function, Parameter};
 
-/// How a function is called.
+/// How a function is called: its names and its parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Signature {
     /// The module, which stands before the dot in the full name.

@@ -19,7 +19,7 @@ pub enum OpenError {
     /// More than 40 links are on the way, or they form a circle.
     #[error("there are too many links on the way")]
     TooManyLinks,
-    /// It is something else than what was asked for.
+    /// The path leads to something else than what was asked for.
     #[error("it is {0}")]
     OtherKind(OtherKind),
     /// The system refused it.
@@ -27,7 +27,7 @@ pub enum OpenError {
     Io(io::Error),
 }
 
-/// What is there in the place of a regular file or of a folder.
+/// The kind of what stands in the place of a regular file or of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherKind {
     /// A regular file, where a folder was wanted.

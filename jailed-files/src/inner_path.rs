@@ -15,16 +15,16 @@ pub struct InnerPath(String);
 /// The reason why a text is no path below a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It begins with a slash.
+    /// The path begins with a slash.
     #[error("the path is absolute: it is taken below a root, so write it without the first slash")]
     Absolute,
-    /// It has a component `..`.
+    /// The path has a component `..`.
     #[error("the path has a component `..`")]
     Parent,
-    /// It has a NUL.
+    /// The path has a NUL.
     #[error("the path has a NUL")]
     Nul,
-    /// It, or one of its components, is longer than the system takes it.
+    /// The path, or one of its components, is longer than the system takes it.
     #[error(
         "the path is too long: it may have {MAX_PATH} bytes, and each component {MAX_COMPONENT}"
     )]

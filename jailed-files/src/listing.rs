@@ -11,7 +11,7 @@ use crate::{InnerPath, MAX_PATH, OpenError, Root};
 /// Folders that nest deeper are not listed. Each on the way is held open.
 const MAX_DEPTH: usize = 64;
 
-/// What a listing may hold.
+/// The bounds of a listing.
 #[derive(Debug, Clone, Copy)]
 pub struct ListingLimits {
     /// The most files and folders.
@@ -25,7 +25,7 @@ pub struct ListingLimits {
 #[error("there are more files and folders than {0}")]
 pub struct TooLarge(pub usize);
 
-/// What an entry of a listing is.
+/// The kind of an entry of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file, or a link to one beneath the root.
@@ -41,7 +41,7 @@ pub enum EntryKind {
 pub struct Entry<'a> {
     /// The path beneath the root.
     pub path: &'a str,
-    /// What it is.
+    /// Whether it is a file or a folder.
     pub kind: EntryKind,
     /// Whether a link leads to it.
     pub is_link: bool,
@@ -145,7 +145,7 @@ fn in_order(a: &str, b: &str) -> Ordering {
 /// A folder on the way to the place where a listing is.
 struct Level {
     folder: OwnedFd,
-    /// Where the folder lies: links that lead back to it are not followed.
+    /// The device and the inode of the folder: links that lead back to it are not followed.
     place: (u64, u64),
     /// The names in it that are left, the next one last.
     names: Vec<String>,

@@ -1,4 +1,4 @@
-//! What minions ask about files: those that the master serves, and those that they hand in.
+//! The requests of minions about files: those that the master serves, and those that minions hand in.
 
 use std::fmt;
 
@@ -43,12 +43,12 @@ pub enum FileRequest {
     Push {
         /// The path below the minion's folder on the master.
         path: String,
-        /// The part.
+        /// The bytes, and their place in the file.
         part: Part,
     },
 }
 
-/// Where a file lies.
+/// The place of a file: an environment and a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePlace {
     /// The name of the environment.
@@ -77,7 +77,7 @@ pub enum FileReply {
     Refused(FileRefusal),
 }
 
-/// What a file is now.
+/// The size, the mode and the hash of a file when it was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
     /// The length in bytes.
@@ -102,13 +102,13 @@ pub struct FilesPage {
 pub struct FileEntry {
     /// The path below the roots.
     pub path: String,
-    /// What it is.
+    /// Whether it is a file or a folder.
     pub kind: FileKind,
     /// Whether a link leads to it.
     pub is_link: bool,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// A file.

@@ -109,6 +109,6 @@ pub struct KeyReply {
     /// The minions whose accepted keys have all gone at once, as when their folder is not mounted; for `List`. An
     /// operator deletes them as an accepted [`NO_KEY`](KeyEntry::NO_KEY).
     pub missing: Vec<MinionId>,
-    /// What the operator is warned of.
+    /// The warning for the operator.
     pub warnings: Vec<OrderWarning>,
 }

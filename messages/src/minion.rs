@@ -27,12 +27,12 @@ pub const MAX_RETURNS: usize = 64;
 /// The largest number of jobs in one report of jobs that were begun.
 pub const MAX_STARTED: usize = 256;
 
-/// What a machine was planned to do when its minion stopped.
+/// The planned end of a machine, because of which its minion stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlannedEnd {
-    /// To start anew: the minion comes back.
+    /// The machine starts anew, and the minion comes back.
     Reboot,
-    /// To shut down.
+    /// The machine shuts down.
     PowerOff,
 }
 

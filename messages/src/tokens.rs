@@ -133,7 +133,7 @@ pub struct TokenReply {
     pub tokens: Vec<TokenEntry>,
     /// The master's own identity, 32 bytes.
     pub master: [u8; 32],
-    /// What the operator is warned of.
+    /// The warning for the operator.
     pub warnings: Vec<OrderWarning>,
 }
 

@@ -21,7 +21,7 @@ pub struct Subject<'a> {
     pub assigned: &'a Value,
 }
 
-/// How pillars are compiled.
+/// The options with which pillars are compiled.
 pub struct PillarOptions<'a> {
     /// How files merge.
     pub strategy: MergingStrategy,
@@ -64,7 +64,7 @@ pub trait Environments {
 pub struct Pillar {
     /// The entries of all files, merged.
     pub entries: Vec<(String, Value)>,
-    /// What went wrong, a line each: with any of these the pillar is not whole.
+    /// The errors, a line each: with any of these the pillar is not whole.
     pub errors: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How the values of two files become one.
+//! Merges the values of two files.
 
 use saline_data::Value;
 

@@ -72,11 +72,11 @@ fn instant(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
 /// One `when` of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Once.
+    /// Once, at this moment.
     At(Moment),
     /// Every day at this time.
     Daily(Time),
-    /// Every week.
+    /// Every week, on this day at this time.
     Weekly(Weekday, Time),
 }
 
