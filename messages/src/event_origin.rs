@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn what_another_version_writes_is_read_without_an_error() {
-        let reaction = Value::map(
-            [("kind", "reaction"), ("id", "scale"), ("session", "+1")]
+        let beacon = Value::map(
+            [("kind", "beacon"), ("id", "scale"), ("session", "+1")]
                 .map(|(key, value)| (key, Value::from(value))),
         );
-        let read = EventOrigin::from_value(&reaction);
+        let read = EventOrigin::from_value(&beacon);
         assert_eq!(
             (read.kind, read.id.as_str()),
             (OriginKind::Unknown, "scale")

@@ -235,7 +235,7 @@ fn a_warning_is_not_repeated_at_each_sighup() {
         log.wait_for("reloaded; nothing has changed", round);
     }
     assert_eq!(log.count("is not supported"), 1);
-    fleet.master_options.push_str("pillar_roots: {}\n");
+    fleet.master_options.push_str("cluster_id: c\n");
     fleet.write_master_config();
     fleet.master().signal(Signal::HUP);
     log.wait_for("2 options of Salt are not supported", 1);

@@ -114,14 +114,14 @@ fn an_order_names_destinations_for_its_own_job() {
     fleet.start_master();
     fleet.start_minion("web1");
     fleet.minions["web1"].log.wait_for("subscribed", 1);
-    fleet.saline(&["web1", "test.echo", "no"]).expect(0);
+    fleet.saline(&["web1", "test.echo", "stays"]).expect(0);
     fleet
-        .saline(&["web1", "test.echo", "yes", "--return", "local"])
+        .saline(&["web1", "test.echo", "goes", "--return", "local"])
         .expect(0);
     let path = fleet.path("master/var/log/saline/returns.json");
     let lines = lines_when(&path, |lines| lines.len() >= 2);
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert_eq!(of_kind(&lines, "return")[0]["return"], "yes");
+    assert_eq!(of_kind(&lines, "return")[0]["return"], "goes");
     let refused = fleet.saline(&["web1", "test.ping", "--return", "postgres"]);
     let said = refused.stderr.clone() + &refused.stdout;
     assert_ne!(refused.code, Some(0));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use saline_testing::{CommandOutput, Log, Process};
 
-use crate::built::Packages;
+use crate::built::{PACKAGES, Packages};
 use crate::machine::Machine;
 
 const MINION: &str = "id: m1\nmaster: 127.0.0.1\nacceptance_wait_time: 0.2\n";
@@ -84,7 +84,7 @@ fn units_start_reload_upgrade_and_are_restarted_by_the_watchdog() {
     fs::remove_file(&master).unwrap();
     machine.run("saline", &["m1", "test.ping"]).expect(0);
 
-    // The upgrade of the master restarts it, and the job goes on.
+    // A job that runs goes on while the packages are upgraded.
     machine.run("mkfifo", &["/end"]).expect(0);
     let mut job = machine.command("saline", &["-t", "30", "m1", "cmd.run", "cat /end"]);
     let job = job
@@ -96,26 +96,21 @@ fn units_start_reload_upgrade_and_are_restarted_by_the_watchdog() {
     let mut end = OpenOptions::new().write(true).open(path("end")).unwrap();
     let (before, minion) = (pid("saline-master"), pid("saline-minion"));
     let second = packages.copy_to(&machine, "second");
-    let debs = ["common", "master"].map(|name| format!("{second}/saline-{name}.deb"));
-    machine
-        .run("dpkg", &["--install", &debs[0], &debs[1]])
-        .expect(0);
-    assert_ne!(pid("saline-master"), before);
-    assert_eq!(pid("saline-minion"), minion);
-    end.write_all(b"it went on\n").unwrap();
-    drop(end);
-    let job = CommandOutput::from(job.wait_with_output().unwrap()).expect(0);
-    assert_eq!(job.stdout, "m1:\n    it went on\n");
-
-    // A job that upgrades its own minion outlives it, and returns what it installed.
-    let sources = format!("sources=[{second}/saline-minion.deb]");
+    // A job that upgrades its own minion, and the master beside it, outlives both, and returns what it installed.
+    let debs = PACKAGES.map(|package| format!("{second}/{package}.deb"));
+    let sources = format!("sources=[{}]", debs.join(", "));
     let words = ["-t", "60", "m1", "pkg.install", &sources, "--out", "json"];
     let upgraded = machine.run("saline", &words).expect(0);
     let upgraded: serde_json::Value = serde_json::from_str(&upgraded.stdout).unwrap();
     let versions = &upgraded["m1"]["saline-minion"];
     let ends = |which: &str, end: &str| versions[which].as_str().unwrap().ends_with(end);
     assert!(ends("old", "-1") && ends("new", "-2"), "{upgraded}");
+    assert_ne!(pid("saline-master"), before);
     assert_ne!(pid("saline-minion"), minion);
+    end.write_all(b"it went on\n").unwrap();
+    drop(end);
+    let job = CommandOutput::from(job.wait_with_output().unwrap()).expect(0);
+    assert_eq!(job.stdout, "m1:\n    it went on\n");
 
     // A daemon that gets no turn any more is ended and started again.
     for unit in ["saline-master", "saline-minion"] {

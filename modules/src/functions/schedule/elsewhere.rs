@@ -18,7 +18,7 @@ use crate::JobContext;
 ///
 /// CLI Example:
 ///
-///     saline web1 schedule.copy disk 'web*'
+///     saline '*' schedule.copy disk 'web*'
 #[function(nonblocking, in_minion)]
 #[expect(unused_variables, reason = "the parameters are Salt's")]
 pub(super) fn copy(
@@ -37,7 +37,7 @@ pub(super) fn copy(
 ///
 /// CLI Example:
 ///
-///     saline web1 schedule.move disk 'web*'
+///     saline '*' schedule.move disk 'web*'
 #[function(nonblocking, in_minion)]
 #[expect(unused_variables, reason = "the parameters are Salt's")]
 pub(super) fn r#move(
