@@ -1,6 +1,6 @@
 //! YAML rendered through a sandboxed template engine.
 //!
-//! A file of a pillar or a top file is a template whose output is YAML. [`Renderer`] renders it: the engine is
+//! A file of a pillar, a top file or a file of the reactor is a template whose output is YAML; a [`Document::Text`] is any text. [`Renderer`] renders it: the engine is
 //! `minijinja`, which has no way to a file, a process or an attribute of the program, and counts what it does
 //! ([`MAX_FUEL`]).
 //!
@@ -10,7 +10,7 @@
 //! the YAML was parsed. So it can be (a part of) a scalar or of a key, and nothing else. A word is a scalar in YAML
 //! wherever it stands, though it may be one that YAML takes for a number or a truth value, as in Salt.
 //!
-//! In what a reactor does ([`Document::Reactor`]) every text has a placeholder, words too, since names of functions are words.
+//! In files of the reactor ([`Document::Reactor`]) every text has a placeholder, single words too, since names of functions are words.
 //!
 //! What a template puts together itself (what macros, `set` blocks and includes write) is text of the template, in
 //! which placeholders stand for data. Where such text is compared or filtered, it is the data that counts (the module `syntax`).

@@ -124,8 +124,10 @@ pub enum TargetProblem {
         /// The network in which it is.
         network: String,
     },
-    /// Pillar does not exist yet.
-    #[error("pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar")]
+    /// Minions cannot be chosen by their pillar.
+    #[error(
+        "targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)"
+    )]
     Pillar,
     /// Salt's ranges do not exist.
     #[error("Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions")]

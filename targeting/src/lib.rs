@@ -65,9 +65,9 @@ pub enum TargetKind {
     Nodegroup,
     /// Terms of the other kinds with `and`, `or`, `not` and parentheses.
     Compound,
-    /// A shell glob over the values of pillar, which does not exist yet.
+    /// A shell glob over the values of pillar: Salt's kind, which is refused.
     Pillar,
-    /// A regular expression over the values of pillar, which does not exist yet.
+    /// A regular expression over the values of pillar: refused too.
     PillarPcre,
     /// A shell glob over the roles and attributes that the master's administrator assigned: `roles:web`, `site:berlin`.
     /// Salt has no such kind. Only a master knows them: it publishes the globs of ids that they are assigned to.

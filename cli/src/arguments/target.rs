@@ -38,7 +38,7 @@ pub(crate) struct TargetOptions {
     #[arg(short = 'C', long)]
     compound: bool,
 
-    /// Use a value of pillar, which Saline does not have yet.
+    /// The target is a value of pillar: refused, since minions are not chosen by it.
     #[arg(short = 'I', long, hide = true)]
     pillar: bool,
 

@@ -343,13 +343,13 @@ mod tests {
         insta::assert_snapshot!(run("saline -I role:web test.ping").await, @"
         --- stdout
         --- stderr
-        saline: error: pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar
+        saline: error: targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)
         --- exit 64
         ");
         insta::assert_snapshot!(run("saline -C I@role:web f").await, @"
         --- stdout
         --- stderr
-        saline: error: pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar
+        saline: error: targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)
           I@role:web
             ^
         --- exit 64

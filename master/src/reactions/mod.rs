@@ -1,4 +1,4 @@
-//! Which files of the operator react to which events, and what they order: the part of the reactor that does nothing yet.
+//! Which files of the operator react to which events, and what they order. This half of the reactor has no side effects; `reactor` carries the orders out.
 //!
 //! | module | has |
 //! |---|---|

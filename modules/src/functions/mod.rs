@@ -1,4 +1,4 @@
-//! The functions that minions have, a module in each file.
+//! The functions that minions have, a file or a folder for each module.
 //!
 //! A function has Salt's name and Salt's names of arguments, and documentation in our own words. One that changes something
 //! lasting says so (`#[function(changes)]`), has a parameter `test` that only tells what it would change, and returns what it

@@ -59,7 +59,7 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ("G@", "expected a pattern after the `@`\n  G@\n    ^"),
         (
             "I@role:web",
-            "pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar\n  I@role:web\n    ^",
+            "targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)\n  I@role:web\n    ^",
         ),
         (
             "R@%web",
