@@ -241,3 +241,23 @@ fn a_master_without_a_pillar_gives_an_empty_one() {
         "nothing is wrong: {log}"
     );
 }
+
+#[test]
+fn a_template_of_the_master_gets_the_pillar_of_the_minion() {
+    let fleet = start("tcp");
+    let folder = fleet.path("master/srv/saline");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "{{ pillar.role }} {{ salt['pillar.get']('port') }}\n";
+    fs::write(folder.join("app.jinja"), text).unwrap();
+    let dest = fleet.path("app.conf");
+    let get = [
+        "cp.get_template",
+        "salt://app.jinja",
+        dest.to_str().unwrap(),
+    ];
+    assert_eq!(call(&fleet, &get), dest.to_str().unwrap());
+    assert_eq!(fs::read_to_string(&dest).unwrap(), "web 443\n");
+    // Another minion has another pillar.
+    let said = call_on(&fleet, "m2", &get, 1);
+    assert!(said.as_str().unwrap().contains("undefined"), "{said}");
+}

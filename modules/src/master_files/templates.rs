@@ -49,7 +49,7 @@ pub(crate) fn render(
     let request = Request {
         name: place.path.clone(),
         document: Document::Text,
-        variables: all_variables(job, &place.environment, variables),
+        variables: all_variables(job, &place.environment, variables)?,
     };
     let renderers = &job.host.renderers;
     let rendered = renderers.render(&templates, templates.state(), &request);
@@ -63,17 +63,21 @@ pub(crate) fn render(
 }
 
 /// Returns the variables of a template; those of the operator come before others of the same name.
-fn all_variables(job: &JobContext<'_>, environment: &str, own: Mapping) -> Value {
+///
+/// # Errors
+/// When the minion has no pillar and cannot get it: a template would silently get the defaults for what it asks of it.
+fn all_variables(job: &JobContext<'_>, environment: &str, own: Mapping) -> Result<Value, Failure> {
+    let pillar = job.host.held_pillar(job.job)?;
     let mut all: Mapping = vec![
         ("grains".to_owned(), (*job.host.grains.all()).clone()),
         ("opts".to_owned(), (*job.host.options()).clone()),
-        ("pillar".to_owned(), Value::Map(Vec::new())),
+        ("pillar".to_owned(), (*pillar.entries).clone()),
         ("saltenv".to_owned(), Value::from(environment)),
         ("env".to_owned(), Value::from(environment)),
     ];
     all.retain(|(name, _)| !own.iter().any(|(given, _)| given == name));
     all.extend(own);
-    Value::Map(all)
+    Ok(Value::Map(all))
 }
 
 /// The templates of an environment, through the cache.
