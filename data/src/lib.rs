@@ -4,7 +4,7 @@
 //! - [`yaml`] reads and writes YAML as Salt does, [`json`] writes JSON, [`python`] writes texts and numbers as
 //!   Python does.
 //! - [`time_span`] reads and writes spans of time as operators do, such as `15m`.
-//! - [`masked`] shows a value without what it says.
+//! - [`masked()`] shows a value without what it says.
 //! - [`printable`] escapes the characters of a peer's text that a terminal or a log must not get.
 
 #[cfg(any(test, feature = "arbitrary"))]

@@ -67,8 +67,8 @@ fn what_is_refused_says_where() {
     assert_snapshot!(error("a: \"open\n"), @"line 2, column 1: invalid indentation in multiline quoted scalar");
     assert_snapshot!(error("a: *nothing\n"), @"line 1, column 4: while parsing node, found unknown anchor");
     assert_snapshot!(error("a: &x [*x]\n"), @"line 1, column 8: an alias is inside its own anchor");
-    assert_snapshot!(error("a: !!python/object:os.system x\n"), @"line 1, column 30: the tag !!python/object:os.system is not known");
-    assert_snapshot!(error("a: !!int x\n"), @r#"line 1, column 10: "x" does not fit its tag !!int"#);
+    assert_snapshot!(error("a: !!python/object:os.system x\n"), @"line 1, column 30: the tag is not known: put a text that begins with ! between quotes");
+    assert_snapshot!(error("a: !!int x\n"), @"line 1, column 10: the value does not fit its tag !!int");
     assert_snapshot!(error("a: 1\n---\nb: 2\n"), @"line 2, column 1: expected one document, and here a second begins");
     assert_snapshot!(error("? [a]\n: b\n"), @"line 1, column 3: a list or a mapping cannot be a key");
     assert_snapshot!(error("a: {<<: 1}\n"), @"line 1, column 9: `<<` takes a mapping or a list of mappings");

@@ -41,7 +41,7 @@ fn syntax() {
     assert_snapshot!(error("just text\n"), @r#"DIR/master:1:1: "just text" has no colon after its name; did you mean "just: text"?"#);
     assert_snapshot!(error("- a\n- b\n"), @"DIR/master:1:1: expected options, each as `name: value`");
     assert_snapshot!(error("a: b: c\n"), @"DIR/master:1:5: mapping values are not allowed in this context (text with a colon before a space needs quotes)");
-    assert_snapshot!(error("interface: !!python/name:os.system x\n"), @"DIR/master:1:36: the tag !!python/name:os.system is not known");
+    assert_snapshot!(error("interface: !!python/name:os.system x\n"), @"DIR/master:1:36: the tag is not known: put a text that begins with ! between quotes");
     let dir = folder(&[]);
     std::fs::write(dir.path().join("master"), b"# \xc3\xa9\nid: \xff\n").unwrap();
     let error = MasterConfig::load(dir.path(), SCHEMES)

@@ -254,26 +254,28 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
         Some("null") => matches!(value, Value::Null),
         // A lone `!` says that this is text.
         None if tag.original() == "!" => return Ok(Value::Text(text.to_owned())),
-        _ => return Err(unknown_tag(tag)),
+        _ => return Err(unknown_tag()),
     };
     if fits {
         Ok(value)
     } else {
-        Err(format!("{text:?} does not fit its tag {}", tag.original()))
+        // The text may be a secret, and errors are logged.
+        Err(format!("the value does not fit its tag {}", tag.original()))
     }
 }
 
 fn only_tag(tag: Option<&Tag>, known: &str) -> Result<(), String> {
     match tag {
         Some(tag) if !tag.is_yaml_core_schema_tag(known) && tag.original() != "!" => {
-            Err(unknown_tag(tag))
+            Err(unknown_tag())
         }
         _ => Ok(()),
     }
 }
 
-fn unknown_tag(tag: &Tag) -> String {
-    format!("the tag {} is not known", tag.original())
+/// Returns that a tag is not known, without the tag: a password that begins with `!` and stands without quotes is one.
+fn unknown_tag() -> String {
+    "the tag is not known: put a text that begins with ! between quotes".to_owned()
 }
 
 fn key_text(key: Node) -> Result<String, YamlError> {

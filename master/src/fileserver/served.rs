@@ -84,6 +84,12 @@ impl ServedFiles {
         readable.map(|(name, _)| name.as_str())
     }
 
+    /// Whether a rule of `file_env_access` keeps an environment from a minion.
+    pub(crate) fn is_kept_from(&self, id: &MinionId, environment: &str) -> bool {
+        let found = self.environments.get(environment);
+        found.is_some_and(|environment| !environment.is_for(id))
+    }
+
     /// Returns the roots of an environment; none if there is no such.
     pub(crate) fn roots(&self, environment: &str) -> Option<&[PathBuf]> {
         let environment = self.environments.get(environment)?;

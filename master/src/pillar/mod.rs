@@ -180,6 +180,12 @@ impl Pillars {
                 known,
                 bytes,
             } => {
+                // What a minion says gets it no environment whose files are kept from it.
+                let files = parts.settings.files();
+                let mut named = saltenv.iter().chain(&pillarenv);
+                if named.any(|name| files.is_kept_from(id, name)) {
+                    return PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::NoEnvironment));
+                }
                 let Some(under_way) = parts.under_way.begin(id) else {
                     return PillarAnswer::Busy(BUSY);
                 };

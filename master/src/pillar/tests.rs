@@ -333,6 +333,38 @@ async fn environments_are_told_apart() {
 }
 
 #[tokio::test]
+async fn a_minion_gets_no_environment_that_is_kept_from_it_by_naming_it() {
+    let scene = Scene::new(|config| {
+        let root = config.paths.root_dir.join("srv/pillar");
+        let roots = ["base", "prod"].map(|name| (name.to_owned(), vec![root.join(name)]));
+        config.pillar.roots = Some(roots.into());
+        let files = ["base", "prod"].map(|name| (name.to_owned(), Vec::new()));
+        config.files.roots = Some(files.into());
+        let web2 = saline_targeting::Target::glob("web2");
+        config.files.access = [("prod".to_owned(), web2)].into();
+    })
+    .await;
+    scene.write("prod/top.sls", "prod: {'*': [a]}\n");
+    scene.write("prod/a.sls", "a: prod\n");
+    accept(&scene.master, "web2");
+    for (minion, names) in [("web1", true), ("web1", false), ("web2", true)] {
+        let prod = || "prod".to_owned();
+        let request = PillarRequest::Compile {
+            saltenv: (!names).then(prod),
+            pillarenv: names.then(prod),
+            known: None,
+            bytes: 1000,
+        };
+        let answer = scene.pillars.answer(&id(minion), request).await;
+        let refused = matches!(
+            answer,
+            PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::NoEnvironment))
+        );
+        assert_eq!(refused, minion == "web1", "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn external_sources_are_merged_over_the_files() {
     let scene = Scene::new(|config| {
         let command = r#"test "$1" != x; echo '{"from": {"command": "%s"}, "a": 2}'"#;

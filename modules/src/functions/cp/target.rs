@@ -10,11 +10,18 @@ use saline_functions::{Failure, FromValue, Mismatch};
 pub(super) struct Destination(String);
 
 impl FromValue for Destination {
-    const TAKES: &'static str = "an absolute path";
+    const TAKES: &'static str = "an absolute path without ..";
 
     fn from_value(value: Value) -> Result<Self, Mismatch> {
         match value {
-            Value::Text(text) if text.starts_with('/') && !text.contains('\0') => Ok(Self(text)),
+            // Rules of operators match this text, so it is where the file goes.
+            Value::Text(text)
+                if text.starts_with('/')
+                    && !text.contains('\0')
+                    && text.split('/').all(|part| part != "..") =>
+            {
+                Ok(Self(text))
+            }
             other => Err(Mismatch::of::<Self>(&other)),
         }
     }
