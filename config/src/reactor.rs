@@ -69,7 +69,7 @@ impl ReactionFile {
         if let Some(path) = text.strip_prefix("salt://") {
             let is_odd = |part: &str| matches!(part, "" | "." | "..");
             return match path.split('/').any(is_odd) {
-                true => Err("is no path below file_roots"),
+                true => Err("is not a path below file_roots"),
                 false => Ok(Self::Served(path.to_owned())),
             };
         }

@@ -149,7 +149,7 @@ pub struct PostgresReturner {
     pub passwd: Option<Secret>,
     /// The database. `salt`
     pub db: String,
-    /// The tables.
+    /// Which tables are used: those of Saline, or those of Salt's returner.
     pub schema: PostgresSchema,
     /// Whether TLS is used; none for where it is needed.
     pub sslmode: Option<PostgresTls>,

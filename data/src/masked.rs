@@ -2,7 +2,7 @@
 
 use super::Value;
 
-/// What stands in the place of a value that is not shown.
+/// The text that replaces a value which is not shown.
 pub const MASK: &str = "**********";
 
 /// Returns a value whose keys and lists can be seen, and of which nothing else can: each scalar but null is [`MASK`].

@@ -106,7 +106,7 @@ pub fn schedule_of_user(user: &str) -> Option<&str> {
 /// The return of a scheduled run, or a part of it: the payload comes whole in the first part, or in several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledReturn {
-    /// What ran.
+    /// The run that the return is of.
     pub run: ScheduledRun,
     /// As in a return. Those of the last part count.
     pub retcode: i64,

@@ -56,7 +56,7 @@ impl fmt::Debug for UploadId {
 pub enum UploadRequest {
     /// Begins an upload, for which the master keeps room. Repeated, it changes nothing.
     Begin {
-        /// The id.
+        /// The id of the upload.
         upload: UploadId,
         /// The number of files, at most [`MAX_UPLOADED_FILES`].
         files: u32,
@@ -65,7 +65,7 @@ pub enum UploadRequest {
     },
     /// Hands in a part of a file.
     Part {
-        /// The id.
+        /// The id of the upload.
         upload: UploadId,
         /// The number of the file, from 0 on.
         number: u32,
@@ -74,7 +74,7 @@ pub enum UploadRequest {
     },
     /// Removes all files of an upload.
     End {
-        /// The id.
+        /// The id of the upload.
         upload: UploadId,
     },
 }

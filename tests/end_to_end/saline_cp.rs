@@ -154,7 +154,7 @@ fn what_cannot_be_copied_is_said_and_an_upload_is_nobody_elses() {
         "{said:?}"
     );
     let said = fleet.run("saline-cp", &["m1", from, "tmp/x"]).expect(64);
-    assert!(said.stderr.contains("is no absolute path"), "{said:?}");
+    assert!(said.stderr.contains("is not an absolute path"), "{said:?}");
     fleet.run("saline-cp", &["m1", from]).expect(42);
     let previewed = fleet
         .run("saline-cp", &["--preview-target", "m*"])

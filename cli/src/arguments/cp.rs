@@ -88,7 +88,7 @@ impl CpArguments {
         let destination = read.destination();
         if least > 1 && !destination.starts_with('/') {
             let message = format!(
-                "the destination '{destination}' is no absolute path: the last argument is the path on the minions"
+                "the destination '{destination}' is not an absolute path: the last argument is the path on the minions"
             );
             return Err(Refused::usage(USAGE, &message));
         }
@@ -152,7 +152,7 @@ mod tests {
             let refused = read(incomplete).unwrap_err();
             assert_eq!(refused.code, crate::exit::INCOMPLETE, "{incomplete}");
         }
-        assert!(refused("saline-cp web1 app.conf app.conf").contains("is no absolute path"));
+        assert!(refused("saline-cp web1 app.conf app.conf").contains("is not an absolute path"));
         refused("saline-cp -G -E web1 a /b");
     }
 }

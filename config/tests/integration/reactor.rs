@@ -21,7 +21,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "reactor:\n  - 'a': ['salt://../a.sls']\n",
-            r#"DIR/master:2:11: option "reactor" names the file "salt://../a.sls", which is no path below file_roots"#,
+            r#"DIR/master:2:11: option "reactor" names the file "salt://../a.sls", which is not a path below file_roots"#,
         ),
         (
             "reactor:\n  - 'a': ['/srv/*/a.sls']\n",

@@ -11,7 +11,7 @@ use super::{PillarWork, external};
 /// The environments that a minion asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AskedEnvironments {
-    /// Its own.
+    /// The environment that the request names for itself, `saltenv`; none for `base`.
     pub(crate) saltenv: Option<String>,
     /// The only one of the pillar; none for all.
     pub(crate) pillarenv: Option<String>,

@@ -1,6 +1,6 @@
 //! The pillars that are kept in memory: the last whole one of each minion, and those that are on their way in parts.
 //!
-//! What is kept is bounded. When it is too much, the minions whose pillars were not asked for the longest lose theirs,
+//! The kept pillars are bounded in bytes. When they are too large, the minions whose pillars were not asked for the longest lose theirs,
 //! which costs them nothing but the last good pillar of a broken one after a restart of theirs, since they have their own.
 
 use std::collections::{BTreeMap, HashMap};
@@ -143,7 +143,7 @@ impl KeptPillars {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // What a panic left half done is a figure that is too large or too small.
+        // A panic can leave a figure that is too large or too small, and nothing worse.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -53,7 +53,7 @@ struct Parts {
 /// What a file orders for an event.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The file.
+    /// The path or the `salt://` URL of the file.
     pub(crate) file: String,
     /// Its orders, or why there are none.
     pub(crate) blocks: Result<Vec<Block>, String>,

@@ -136,7 +136,7 @@ impl Causes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Chains> {
-        // What a panic left half done is a chain that is forgotten too late.
+        // A panic can leave a chain that is forgotten too late, and nothing worse.
         self.chains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

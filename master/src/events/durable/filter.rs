@@ -17,7 +17,7 @@ impl TagFilter {
         globs.map(Self)
     }
 
-    /// Takes globs.
+    /// Creates the filter that matches what one of these globs matches.
     pub(crate) fn of(globs: Vec<Glob>) -> Self {
         Self(globs)
     }

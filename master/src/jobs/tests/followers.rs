@@ -1,4 +1,4 @@
-//! What is pruned before a follower has it is counted.
+//! Returns that are pruned before a follower has read them are counted.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn what_is_pruned_before_a_follower_has_it_is_counted_for_it() {
         store.follow(Arc::clone(&follower));
         follower
     };
-    // What was stored before is done with.
+    // The follower has read the returns that were stored before.
     let (all, returns, named) = (
         follower(|_, _, _| true, store.highest_receipt()),
         follower(|_, minion, _| minion.is_some(), store.highest_receipt()),
