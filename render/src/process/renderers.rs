@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_process_group};
 use saline_data::{Packed, Value};
 use saline_exec::{Description, Folder, Launcher, Limit, Process, Resource, Streams};
@@ -75,7 +76,7 @@ pub struct Renderers {
     program: RenderProgram,
     /// How long one order may take, the reading of files included.
     pub(super) deadline: Duration,
-    pool: Mutex<Pool>,
+    pub(super) pool: Mutex<Pool>,
     freed: Condvar,
     started: AtomicU64,
     rendered: AtomicU64,
@@ -83,17 +84,17 @@ pub struct Renderers {
 }
 
 #[derive(Debug)]
-struct Pool {
-    idle: Vec<Worker>,
+pub(super) struct Pool {
+    pub(super) idle: Vec<Worker>,
     /// How many more may be taken.
     free: usize,
 }
 
 /// One process.
 #[derive(Debug)]
-struct Worker {
-    socket: UnixStream,
-    process: Process,
+pub(super) struct Worker {
+    pub(super) socket: UnixStream,
+    pub(super) process: Process,
     orders: u32,
     /// The state of the files that its compiled templates are of.
     files_state: u64,
@@ -244,19 +245,12 @@ impl Renderers {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         pool.free -= 1;
+        // One that ended while it waited, killed for memory or by somebody, costs no order.
+        while pool.idle.pop_if(|worker| worker.has_ended()).is_some() {}
         Place {
             renderers: self,
             worker: pool.idle.pop(),
         }
-    }
-
-    /// Returns the pids of the processes that wait for an order.
-    pub fn idle_pids(&self) -> Vec<rustix::process::Pid> {
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.idle
-            .iter()
-            .map(|worker| worker.process.pid())
-            .collect()
     }
 
     fn start(&self) -> io::Result<Worker> {
@@ -320,6 +314,13 @@ impl Drop for Place<'_> {
 }
 
 impl Worker {
+    /// Reports whether the process closed its end of the socket, which it does only when it ends.
+    fn has_ended(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
+        // Whatever there is to read is of no order: between two orders it says nothing.
+        poll(&mut socket, Some(&Timespec::default())) != Ok(0)
+    }
+
     /// Gives an order, and reads the files that are asked for until there is an answer.
     fn ask(&mut self, order: &Order, files: &dyn Files, within: Duration) -> io::Result<Answer> {
         let deadline = now() + within;

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
 use saline_data::{Value, yaml};
 use saline_exec::{Launcher, Program};
 
@@ -34,6 +36,16 @@ fn renderers() -> Renderers {
     let render = entry("process::tests::saline_render");
     let render = RenderProgram::this_one(&render.each_ref().map(String::as_str));
     Renderers::new(Launcher::new(exec, Vec::new()), render)
+}
+
+/// Kills the process that asks for a file, as its limits would.
+struct Killing(Pid);
+
+impl Files for Killing {
+    fn read(&self, _name: &str) -> Result<Option<File>, String> {
+        kill_process_group(self.0, Signal::KILL).unwrap();
+        Ok(None)
+    }
 }
 
 struct Tree {
@@ -105,18 +117,26 @@ fn a_process_that_dies_or_is_late_costs_its_own_order_alone() {
     let tree = Tree::of([("a.sls", "k: {{ x }}")]);
     let mut renderers = renderers();
     renderers.render(&tree, 1, &request("{x: 1}")).unwrap();
-    // What a process that was killed by its limits looks like.
-    let pid = renderers.idle_pids()[0];
-    rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).unwrap();
-    let error = renderers.render(&tree, 1, &request("{x: 1}")).unwrap_err();
+    let killing = Killing(renderers.pool.lock().unwrap().idle[0].process.pid());
+    let error = renderers.render(&killing, 2, &request("{x: 1}"));
+    let error = error.unwrap_err();
     assert!(error.message.contains("its process ended"), "{error}");
     let rendered = renderers.render(&tree, 1, &request("{x: 2}"));
     assert_eq!(rendered, Ok(Value::map([("k", Value::Int(2))])));
     assert_eq!(renderers.counts().processes, 2);
+    // One that ends while it waits costs nothing.
+    let idle = renderers.pool.lock().unwrap().idle.pop().unwrap();
+    kill_process_group(idle.process.pid(), Signal::KILL).unwrap();
+    let mut socket = [PollFd::new(&idle.socket, PollFlags::IN)];
+    poll(&mut socket, None).unwrap();
+    renderers.pool.lock().unwrap().idle.push(idle);
+    let rendered = renderers.render(&tree, 1, &request("{x: 3}"));
+    assert_eq!(rendered, Ok(Value::map([("k", Value::Int(3))])));
+    assert_eq!(renderers.counts().processes, 3);
     let late = std::mem::replace(&mut renderers.deadline, Duration::ZERO);
     let error = renderers.render(&tree, 1, &request("{x: 1}")).unwrap_err();
     assert!(error.message.contains("takes longer than 0 s"), "{error}");
-    assert!(renderers.idle_pids().is_empty());
+    assert!(renderers.pool.lock().unwrap().idle.is_empty());
     renderers.deadline = late;
     renderers.render(&tree, 1, &request("{x: 1}")).unwrap();
 }
