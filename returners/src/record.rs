@@ -7,7 +7,8 @@ use time::format_description::well_known::Rfc3339;
 /// A job, a return or an event, as the master has stored it. Secret arguments are not in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// When the master stored it, in microseconds since 1970, or a little more: no two events have the same number.
+    /// When the master stored it, in microseconds since 1970, or a little more. The number of a kept event may be that of
+    /// a job or a return, whose tag is another: an event is recognised by both.
     pub number: i64,
     /// What was stored.
     pub content: Content,

@@ -1,7 +1,7 @@
 //! The destination `sqlite3`: a database of SQLite on the master's disk.
 //!
-//! A job has its jid, a return its jid and minion, and an event its number as the key of its row, so that a record that comes
-//! again changes nothing.
+//! A job has its jid, a return its jid and minion, and an event its number and tag as the key of its row, so that a record that
+//! comes again changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,8 @@ const BUSY: Duration = Duration::from_secs(10);
 const APPLICATION: i32 = i32::from_be_bytes(*b"SALr");
 
 /// The migrations, in their order: `user_version` is the number of those that were made.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE jobs (
         jid       TEXT NOT NULL PRIMARY KEY,
         published TEXT NOT NULL,
@@ -53,7 +54,24 @@ const MIGRATIONS: [&str; 1] = ["
         data   TEXT    NOT NULL
     );
     CREATE INDEX events_of_tag ON events (tag, number);
-"];
+    ",
+    // A kept event and a publication or return come from two stores, which may give them one number.
+    "
+    ALTER TABLE events RENAME TO events_of_version_1;
+    DROP INDEX events_of_tag;
+    CREATE TABLE events (
+        number INTEGER NOT NULL,
+        fired  TEXT    NOT NULL,
+        tag    TEXT    NOT NULL,
+        origin TEXT    NOT NULL,
+        data   TEXT    NOT NULL,
+        PRIMARY KEY (number, tag)
+    );
+    CREATE INDEX events_of_tag ON events (tag, number);
+    INSERT INTO events SELECT number, fired, tag, origin, data FROM events_of_version_1;
+    DROP TABLE events_of_version_1;
+    ",
+];
 
 /// A database of SQLite.
 #[derive(Debug)]

@@ -41,7 +41,8 @@ pub(crate) enum Acknowledged {
 /// An event, or the number of events that are lost at its place.
 #[derive(Debug)]
 pub(crate) struct ReadEvent {
-    /// When it was stored, in microseconds since 1970, or a little more: no two events of one store have the same.
+    /// When it was stored, in microseconds since 1970, or a little more. A kept event may have the number of a
+    /// publication or a return, which come from another store; two events of one store never share one.
     pub(crate) number: i64,
     /// The event.
     pub(crate) event: Result<Event, u64>,

@@ -85,11 +85,31 @@ impl Destination for Postgres {
     }
 }
 
+/// Inserts a batch; what is there stays as it is.
 async fn store(client: &mut Client, batch: &Batch, schema: PostgresSchema) -> Result<(), Failure> {
     let transaction = client.transaction().await?;
-    match schema {
-        PostgresSchema::Saline => own_tables::insert(&transaction, batch).await?,
-        PostgresSchema::Salt => salt_tables::insert(&transaction, batch).await?,
+    let Batch {
+        jobs,
+        returns,
+        events,
+    } = batch;
+    if !jobs.jid.is_empty() {
+        match schema {
+            PostgresSchema::Saline => own_tables::insert_jobs(&transaction, jobs).await?,
+            PostgresSchema::Salt => salt_tables::insert_jobs(&transaction, jobs).await?,
+        }
+    }
+    if !returns.jid.is_empty() {
+        match schema {
+            PostgresSchema::Saline => own_tables::insert_returns(&transaction, returns).await?,
+            PostgresSchema::Salt => salt_tables::insert_returns(&transaction, returns).await?,
+        }
+    }
+    if !events.number.is_empty() {
+        match schema {
+            PostgresSchema::Saline => own_tables::insert_events(&transaction, events).await?,
+            PostgresSchema::Salt => salt_tables::insert_events(&transaction, events).await?,
+        }
     }
     Ok(transaction.commit().await?)
 }

@@ -3,10 +3,11 @@
 use tokio_postgres::{Client, Transaction};
 
 use super::Failure;
-use super::batch::{Batch, Events, Jobs, Returns};
+use super::batch::{Events, Jobs, Returns};
 
 /// The migrations, in their order: the version is the number of those that were made.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE saline_jobs (
         jid       text        PRIMARY KEY,
         published timestamptz NOT NULL,
@@ -40,7 +41,12 @@ const MIGRATIONS: [&str; 1] = ["
         data   jsonb       NOT NULL
     );
     CREATE INDEX saline_events_fired ON saline_events (fired);
-"];
+    ",
+    // A kept event and a publication or return come from two stores, which may give them one number.
+    "
+    ALTER TABLE saline_events DROP CONSTRAINT saline_events_pkey, ADD PRIMARY KEY (number, tag);
+    ",
+];
 
 /// The number of the lock under which the tables are migrated, so that two masters do not do it at once.
 const MIGRATION_LOCK: i64 = i64::from_be_bytes(*b"saline\0\0");
@@ -78,26 +84,8 @@ pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
     Ok(transaction.commit().await?)
 }
 
-/// Inserts a batch; a row that is there stays as it is.
-pub(super) async fn insert(transaction: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
-    let Batch {
-        jobs,
-        returns,
-        events,
-    } = batch;
-    if !jobs.jid.is_empty() {
-        insert_jobs(transaction, jobs).await?;
-    }
-    if !returns.jid.is_empty() {
-        insert_returns(transaction, returns).await?;
-    }
-    if !events.number.is_empty() {
-        insert_events(transaction, events).await?;
-    }
-    Ok(())
-}
-
-async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
+/// Inserts jobs; a row that is there stays as it is.
+pub(super) async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
     transaction
         .execute(
             "INSERT INTO saline_jobs
@@ -124,7 +112,11 @@ async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), F
     Ok(())
 }
 
-async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Result<(), Failure> {
+/// Inserts returns; a row that is there stays as it is.
+pub(super) async fn insert_returns(
+    transaction: &Transaction<'_>,
+    returns: &Returns,
+) -> Result<(), Failure> {
     transaction
         .execute(
             "INSERT INTO saline_returns
@@ -150,7 +142,11 @@ async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Res
     Ok(())
 }
 
-async fn insert_events(transaction: &Transaction<'_>, events: &Events) -> Result<(), Failure> {
+/// Inserts events; a row that is there stays as it is.
+pub(super) async fn insert_events(
+    transaction: &Transaction<'_>,
+    events: &Events,
+) -> Result<(), Failure> {
     transaction
         .execute(
             "INSERT INTO saline_events (number, fired, tag, origin, data)
@@ -158,7 +154,7 @@ async fn insert_events(transaction: &Transaction<'_>, events: &Events) -> Result
                     origin::jsonb, data::jsonb
              FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
                  AS new (number, tag, origin, data)
-             ON CONFLICT (number) DO NOTHING",
+             ON CONFLICT (number, tag) DO NOTHING",
             &[&events.number, &events.tag, &events.origin, &events.data],
         )
         .await?;

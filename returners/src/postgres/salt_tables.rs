@@ -6,7 +6,7 @@
 use tokio_postgres::{Client, Transaction};
 
 use super::Failure;
-use super::batch::{Batch, Events, Jobs, Returns};
+use super::batch::{Events, Jobs, Returns};
 
 /// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
 /// ours: an event is looked for by its time.
@@ -59,26 +59,8 @@ pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
     Ok(transaction.commit().await?)
 }
 
-/// Inserts a batch; what is there stays as it is.
-pub(super) async fn insert(transaction: &Transaction<'_>, batch: &Batch) -> Result<(), Failure> {
-    let Batch {
-        jobs,
-        returns,
-        events,
-    } = batch;
-    if !jobs.jid.is_empty() {
-        insert_jobs(transaction, jobs).await?;
-    }
-    if !returns.jid.is_empty() {
-        insert_returns(transaction, returns).await?;
-    }
-    if !events.number.is_empty() {
-        insert_events(transaction, events).await?;
-    }
-    Ok(())
-}
-
-async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
+/// Inserts jobs; a row that is there stays as it is.
+pub(super) async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), Failure> {
     transaction
         .execute(
             "INSERT INTO jids (jid, load)
@@ -90,7 +72,11 @@ async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> Result<(), F
     Ok(())
 }
 
-async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Result<(), Failure> {
+/// Inserts returns, but for those whose jid and minion a row has.
+pub(super) async fn insert_returns(
+    transaction: &Transaction<'_>,
+    returns: &Returns,
+) -> Result<(), Failure> {
     transaction
         .execute(
             "INSERT INTO salt_returns (fun, jid, return, full_ret, id, success, alter_time)
@@ -116,7 +102,11 @@ async fn insert_returns(transaction: &Transaction<'_>, returns: &Returns) -> Res
     Ok(())
 }
 
-async fn insert_events(transaction: &Transaction<'_>, events: &Events) -> Result<(), Failure> {
+/// Inserts events, but for those whose time and tag a row of this master has.
+pub(super) async fn insert_events(
+    transaction: &Transaction<'_>,
+    events: &Events,
+) -> Result<(), Failure> {
     let master = master_id();
     transaction
         .execute(

@@ -113,6 +113,42 @@ async fn a_database_of_sqlite_takes_a_record_that_comes_again_once() {
 }
 
 #[tokio::test]
+async fn a_database_of_version_1_takes_events_that_share_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("returns.sqlite");
+    saline_private_files::write(&path, b"").unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "PRAGMA application_id = 1396788338; PRAGMA user_version = 1;
+             CREATE TABLE events (number INTEGER NOT NULL PRIMARY KEY, fired TEXT NOT NULL, tag TEXT NOT NULL,
+                                  origin TEXT NOT NULL, data TEXT NOT NULL);
+             CREATE INDEX events_of_tag ON events (tag, number);
+             INSERT INTO events VALUES (7, '', 'a/b', '{}', '{}');",
+        )
+        .unwrap();
+    let file = path.clone();
+    let mut sqlite = destination(ReturnerName::Sqlite3, |config| {
+        config.sqlite3_database = Some(file)
+    });
+    for _ in 0..2 {
+        sqlite.deliver(&events_with_one_number(9)).await.unwrap();
+    }
+    let connection = Connection::open(&path).unwrap();
+    let rows: String = connection
+        .query_row(
+            "SELECT group_concat(number || ' ' || tag, ', ') FROM (SELECT * FROM events ORDER BY number, tag)",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(
+        rows,
+        "7 a/b, 1795256000000009 salt/job/new, 1795256000000009 salt/key"
+    );
+}
+
+#[tokio::test]
 async fn a_database_of_another_program_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.sqlite");

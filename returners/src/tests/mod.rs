@@ -93,6 +93,11 @@ fn event(number: i64, tag: &str) -> Record {
     }
 }
 
+/// Returns two events that differ in their tags alone, as those of two stores of the master can.
+fn events_with_one_number(number: i64) -> [Record; 2] {
+    [event(number, "salt/job/new"), event(number, "salt/key")]
+}
+
 /// One record of each kind, and a return whose value no column takes as it is.
 fn batch() -> Vec<Record> {
     vec![

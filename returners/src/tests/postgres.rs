@@ -37,7 +37,7 @@ async fn our_tables_are_made_and_take_a_record_that_comes_again_once() {
         .deliver(&batch())
         .await
         .unwrap();
-    assert_eq!(server.query("SELECT version FROM saline_schema"), "1");
+    assert_eq!(server.query("SELECT version FROM saline_schema"), "2");
     assert_eq!(
         server.query("SELECT jid, published AT TIME ZONE 'UTC', fun, arg, tgt, tgt_type, username, operator, minions FROM saline_jobs"),
         r#"20261121000000000000|2026-11-21 10:13:20|test.echo|["a b", 7]|web*|glob|anna|root|["web1", "web2"]"#
@@ -52,6 +52,34 @@ async fn our_tables_are_made_and_take_a_record_that_comes_again_once() {
         server.query("SELECT number, tag, origin, data FROM saline_events"),
         r#"1795256000000003|salt/auth|{"kind": "master"}|{"act": "accept"}"#
     );
+}
+
+#[tokio::test]
+async fn events_that_share_a_number_are_both_there_also_in_tables_of_version_1() {
+    let Some(server) = PostgresServer::start() else {
+        return;
+    };
+    server.query(
+        "CREATE TABLE saline_schema (version integer NOT NULL);
+         INSERT INTO saline_schema VALUES (1);
+         CREATE TABLE saline_events (number bigint PRIMARY KEY, fired timestamptz NOT NULL, tag text NOT NULL,
+                                     origin jsonb NOT NULL, data jsonb NOT NULL);
+         INSERT INTO saline_events VALUES (7, now(), 'a/b', '{}', '{}')",
+    );
+    let events = events_with_one_number(9);
+    postgres(&server, PostgresSchema::Saline)
+        .deliver(&events)
+        .await
+        .unwrap();
+    postgres(&server, PostgresSchema::Saline)
+        .deliver(&events)
+        .await
+        .unwrap();
+    assert_eq!(
+        server.query("SELECT number, tag FROM saline_events ORDER BY number, tag"),
+        "7|a/b\n1795256000000009|salt/job/new\n1795256000000009|salt/key"
+    );
+    assert_eq!(server.query("SELECT version FROM saline_schema"), "2");
 }
 
 #[tokio::test]
