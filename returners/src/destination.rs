@@ -15,7 +15,8 @@ pub trait Destination: Send + Debug {
     /// When it does not have all of them; some may have been taken.
     ///
     /// # Cancel safety
-    /// Some or all of the records may have been taken when the future is dropped; the destination can be used on.
+    /// Some or all of the records may have been taken when the future is dropped, or may be taken later; the destination can be
+    /// used on.
     async fn deliver(&mut self, records: &[Record]) -> Result<(), DeliveryError>;
 }
 

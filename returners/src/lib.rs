@@ -13,9 +13,11 @@
 //! | `executable.rs` | a program that gets the records on its standard input |
 //! | `http.rs` | a server that gets them in the body of a POST |
 //! | `postgres/` | a database of PostgreSQL, with tables of ours or those of Salt's returner |
+//! | `blocking_delivery.rs` | runs deliveries to a disk, which may hang, one at a time |
 //! | `columns.rs` | the fields of records as databases take them |
 //! | `tls.rs` | the authorities whose certificates servers must have |
 
+mod blocking_delivery;
 mod columns;
 mod destination;
 mod executable;

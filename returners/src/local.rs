@@ -10,33 +10,37 @@ use async_trait::async_trait;
 use saline_data::json;
 use saline_protocol::transport::Context;
 
+use crate::blocking_delivery::BlockingDelivery;
 use crate::{DeliveryError, Destination, Record};
 
 /// A file to which records are appended.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     path: PathBuf,
-    context: Context,
+    delivery: BlockingDelivery,
 }
 
 impl LocalFile {
     pub(crate) fn new(path: PathBuf, context: Context) -> Self {
-        Self { path, context }
+        let delivery = BlockingDelivery::new(context);
+        Self { path, delivery }
     }
 }
 
 #[async_trait]
 impl Destination for LocalFile {
     async fn deliver(&mut self, records: &[Record]) -> Result<(), DeliveryError> {
-        let mut lines = Vec::new();
-        for record in records {
-            lines.extend(json::line(&record.to_value()));
-            lines.push(b'\n');
-        }
         let path = self.path.clone();
-        let appending = self.context.spawn_blocking(move || append(&path, &lines));
-        let appended = appending.await.map_err(io::Error::other).flatten();
-        appended.map_err(|error| DeliveryError::Away(format!("{}: {error}", self.path.display())))
+        let work = move |records: &[Record]| {
+            let mut lines = Vec::new();
+            for record in records {
+                lines.extend(json::line(&record.to_value()));
+                lines.push(b'\n');
+            }
+            append(&path, &lines).map_err(|error| error.to_string())
+        };
+        let appended = self.delivery.deliver(records, work).await;
+        appended.map_err(|why| DeliveryError::Away(format!("{}: {why}", self.path.display())))
     }
 }
 

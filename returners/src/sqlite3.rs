@@ -3,6 +3,7 @@
 //! A job has its jid, a return its jid and minion, and an event its number and tag as the key of its row, so that a record that
 //! comes again changes nothing.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use saline_protocol::transport::Context;
 
+use crate::blocking_delivery::BlockingDelivery;
 use crate::columns::{flag, json, number, text};
 use crate::{Content, DeliveryError, Destination, Record};
 
@@ -77,17 +79,25 @@ const MIGRATIONS: [&str; 2] = [
 #[derive(Debug)]
 pub(crate) struct Sqlite3 {
     path: PathBuf,
-    context: Context,
-    /// None before the first delivery, and after one that failed.
-    connection: Arc<Mutex<Option<Connection>>>,
+    delivery: BlockingDelivery,
+    /// None before the first delivery, and after one that failed. Only the one delivery that is under way locks it.
+    open: Arc<Mutex<Option<OpenDatabase>>>,
+}
+
+/// A database, and the file that it is in.
+#[derive(Debug)]
+struct OpenDatabase {
+    connection: Connection,
+    /// Device and inode.
+    file: (u64, u64),
 }
 
 impl Sqlite3 {
     pub(crate) fn new(path: PathBuf, context: Context) -> Self {
         Self {
             path,
-            context,
-            connection: Arc::default(),
+            delivery: BlockingDelivery::new(context),
+            open: Arc::default(),
         }
     }
 }
@@ -95,40 +105,47 @@ impl Sqlite3 {
 #[async_trait]
 impl Destination for Sqlite3 {
     async fn deliver(&mut self, records: &[Record]) -> Result<(), DeliveryError> {
-        let (path, records) = (self.path.clone(), records.to_vec());
-        let connection = Arc::clone(&self.connection);
-        let storing = move || {
-            let mut place = connection.lock().unwrap_or_else(PoisonError::into_inner);
-            // Taken out, so that after a failure the file is opened again, which may have been replaced.
-            let mut connection = match place.take() {
-                Some(connection) if is_at(&connection, &path) => connection,
-                _ => open(&path)?,
+        let (path, open) = (self.path.clone(), Arc::clone(&self.open));
+        let work = move |records: &[Record]| {
+            let mut place = open.lock().unwrap_or_else(PoisonError::into_inner);
+            // Taken out, so that after a failure the file is opened again.
+            let mut database = match place.take() {
+                Some(database) if database.is_at(&path) => database,
+                _ => OpenDatabase::open(&path)?,
             };
-            store(&mut connection, &records)?;
-            *place = Some(connection);
+            store(&mut database.connection, records)?;
+            *place = Some(database);
             Ok(())
         };
-        let stored = self.context.spawn_blocking(storing).await;
-        let stored = stored.unwrap_or_else(|error| Err(error.to_string()));
+        let stored = self.delivery.deliver(records, work).await;
         stored.map_err(|why| DeliveryError::Away(format!("{}: {why}", self.path.display())))
     }
 }
 
-/// Whether the file is still at its path: it may have been moved away.
-fn is_at(connection: &Connection, path: &Path) -> bool {
-    connection.path().is_some() && path.exists()
-}
+impl OpenDatabase {
+    fn open(path: &Path) -> Result<Self, String> {
+        let mut options = saline_private_files::options();
+        options.read(true).write(true).create(true);
+        let found = saline_private_files::open(path, &options).and_then(|file| file.metadata());
+        let found = found.map_err(|error| error.to_string())?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags);
+        let mut database = Self {
+            connection: connection.map_err(of_sqlite)?,
+            file: (found.dev(), found.ino()),
+        };
+        database.connection.busy_timeout(BUSY).map_err(of_sqlite)?;
+        migrate(&mut database.connection)?;
+        match database.is_at(path) {
+            true => Ok(database),
+            false => Err("it was exchanged while it was opened".to_owned()),
+        }
+    }
 
-fn open(path: &Path) -> Result<Connection, String> {
-    let mut options = saline_private_files::options();
-    options.read(true).write(true).create(true);
-    saline_private_files::open(path, &options).map_err(|error| error.to_string())?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags);
-    let mut connection = connection.map_err(|error| error.to_string())?;
-    connection.busy_timeout(BUSY).map_err(of_sqlite)?;
-    migrate(&mut connection)?;
-    Ok(connection)
+    /// Whether its file is still at the path: it may have been moved away, and another one put there.
+    fn is_at(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == self.file)
+    }
 }
 
 /// Brings the tables to the present version.

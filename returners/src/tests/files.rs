@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use saline_data::json;
@@ -146,6 +147,63 @@ async fn a_database_of_version_1_takes_events_that_share_a_number() {
         rows,
         "7 a/b, 1795256000000009 salt/job/new, 1795256000000009 salt/key"
     );
+}
+
+#[tokio::test]
+async fn a_database_of_sqlite_that_was_exchanged_is_opened_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("returns.sqlite");
+    let count = |path: &Path| -> u32 {
+        let connection = Connection::open(path).unwrap();
+        connection
+            .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
+            .unwrap()
+    };
+    let file = path.clone();
+    let mut sqlite = destination(ReturnerName::Sqlite3, |config| {
+        config.sqlite3_database = Some(file)
+    });
+    sqlite.deliver(&[event(1, "a/b")]).await.unwrap();
+    let moved = folder.path().join("moved.sqlite");
+    let copy = folder.path().join("copy.sqlite");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    sqlite.deliver(&[event(2, "a/b")]).await.unwrap();
+    assert_eq!((count(&moved), count(&path)), (1, 2));
+
+    fs::remove_file(&path).unwrap();
+    sqlite.deliver(&[event(3, "a/b")]).await.unwrap();
+    assert_eq!((count(&moved), count(&path)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_delivery_that_waits_for_a_database_is_the_only_one_and_its_late_result_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("returns.sqlite");
+    let context = Context::default();
+    let mut sqlite = crate::sqlite3::Sqlite3::new(path.clone(), context.clone());
+    sqlite.deliver(&[event(1, "a/b")]).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let batch = [event(2, "a/b")];
+    let hanging = sqlite.deliver(&batch);
+    tokio::time::timeout(Duration::ZERO, hanging)
+        .await
+        .unwrap_err();
+    let failed = sqlite.deliver(&batch).await.unwrap_err();
+    assert!(
+        matches!(&failed, DeliveryError::Away(why) if why.contains("returns.sqlite: the disk does not answer")),
+        "{failed}"
+    );
+    assert_eq!(context.tracker.len(), 1);
+    other.execute_batch("COMMIT").unwrap();
+    context.tracker.close();
+    context.tracker.wait().await;
+    sqlite.deliver(&batch).await.unwrap();
+    let count = "SELECT count(*) FROM events";
+    let count: u32 = other.query_row(count, [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 2);
 }
 
 #[tokio::test]
