@@ -4,11 +4,15 @@
 //! has ended: it would hang too, and an earlier one that fails late would undo what a later one has written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_protocol::transport::Context;
 use tokio::task::JoinHandle;
 
 use crate::Record;
+
+/// How long a delivery waits for the end of an earlier one.
+const WAIT_FOR_EARLIER: Duration = Duration::from_secs(5);
 
 /// The deliveries of one destination.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ impl BlockingDelivery {
     /// Has `work` deliver the records, unless an earlier call whose future was dropped has delivered the same ones meanwhile.
     ///
     /// # Errors
-    /// When `work` fails, and at once while an earlier one has not ended.
+    /// When `work` fails, and while an earlier one has not ended.
     ///
     /// # Cancel safety
     /// `work` goes on when the future is dropped; the next call takes its result.
@@ -43,14 +47,16 @@ impl BlockingDelivery {
     where
         F: FnOnce(&[Record]) -> Result<(), String> + Send + 'static,
     {
-        if let Some(earlier) = &self.under_way
-            && !earlier.result.is_finished()
-        {
-            return Err("the disk does not answer: an earlier delivery waits for it".to_owned());
-        }
-        if let Some(earlier) = self.under_way.take() {
-            let delivered = matches!(earlier.result.await, Ok(Ok(())));
-            if delivered && *earlier.records == *records {
+        if let Some(earlier) = &mut self.under_way {
+            let clock = self.context.clock;
+            let until = clock.after(WAIT_FOR_EARLIER);
+            let Ok(result) = clock.deadline(until, &mut earlier.result).await else {
+                let why = "the disk does not answer: an earlier delivery waits for it";
+                return Err(why.to_owned());
+            };
+            let is_delivered = matches!(result, Ok(Ok(()))) && *earlier.records == *records;
+            self.under_way = None;
+            if is_delivered {
                 return Ok(());
             }
         }
@@ -67,7 +73,6 @@ impl BlockingDelivery {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use saline_data::Value;
 
@@ -89,25 +94,13 @@ mod tests {
     async fn give_up(
         delivery: &mut BlockingDelivery,
         records: &[Record],
-    ) -> mpsc::Sender<Result<(), String>> {
-        let (end, ended) = mpsc::channel();
+    ) -> mpsc::SyncSender<Result<(), String>> {
+        let (end, ended) = mpsc::sync_channel(1);
         let hanging = delivery.deliver(records, move |_| ended.recv().unwrap());
         tokio::time::timeout(Duration::ZERO, hanging)
             .await
             .unwrap_err();
         end
-    }
-
-    /// Ends a delivery, and waits for the end of its thread.
-    async fn end(
-        context: &Context,
-        end: mpsc::Sender<Result<(), String>>,
-        result: Result<(), String>,
-    ) {
-        end.send(result).unwrap();
-        context.tracker.close();
-        context.tracker.wait().await;
-        context.tracker.reopen();
     }
 
     #[tokio::test]
@@ -116,12 +109,10 @@ mod tests {
         let mut delivery = BlockingDelivery::new(context.clone());
         let batch = [record(1), record(2)];
         let hanging = give_up(&mut delivery, &batch).await;
-        for _ in 0..3 {
-            let failed = delivery.deliver(&batch, |_| unreachable!()).await;
-            assert!(failed.unwrap_err().contains("does not answer"));
-        }
+        let failed = delivery.deliver(&batch, |_| unreachable!()).await;
+        assert!(failed.unwrap_err().contains("does not answer"));
         assert_eq!(context.tracker.len(), 1);
-        end(&context, hanging, Ok(())).await;
+        hanging.send(Ok(())).unwrap();
         delivery.deliver(&batch, |_| unreachable!()).await.unwrap();
         // The same records once more are a new delivery.
         let failed = delivery.deliver(&batch, |_| Err("full".to_owned())).await;
@@ -130,12 +121,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_late_failure_and_a_late_success_of_other_records_are_no_success() {
-        let context = Context::default();
-        let mut delivery = BlockingDelivery::new(context.clone());
+        let mut delivery = BlockingDelivery::new(Context::default());
         for (late, next) in [(Err("late".to_owned()), 1), (Ok(()), 2)] {
             let hanging = give_up(&mut delivery, &[record(1)]).await;
-            end(&context, hanging, late).await;
-            let (said, heard) = mpsc::channel();
+            hanging.send(late).unwrap();
+            let (said, heard) = mpsc::sync_channel(1);
             let work = move |records: &[Record]| {
                 said.send(records.to_vec()).unwrap();
                 Ok(())

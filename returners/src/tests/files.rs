@@ -198,8 +198,6 @@ async fn a_delivery_that_waits_for_a_database_is_the_only_one_and_its_late_resul
     );
     assert_eq!(context.tracker.len(), 1);
     other.execute_batch("COMMIT").unwrap();
-    context.tracker.close();
-    context.tracker.wait().await;
     sqlite.deliver(&batch).await.unwrap();
     let count = "SELECT count(*) FROM events";
     let count: u32 = other.query_row(count, [], |row| row.get(0)).unwrap();
