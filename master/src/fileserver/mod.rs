@@ -16,6 +16,7 @@ mod sending_window;
 mod served;
 #[cfg(test)]
 mod tests;
+mod upload_folders;
 mod uploads;
 
 use std::path::PathBuf;
@@ -201,7 +202,7 @@ impl FileServer {
         match place.environment == UPLOADS_ENVIRONMENT {
             true => Ok((
                 vec![self.uploads.folder().to_owned()],
-                uploads::path(&place.path)?,
+                upload_folders::path(&place.path)?,
             )),
             false => Ok((
                 served.roots_for(id, &place.environment)?.to_vec(),

@@ -1,10 +1,10 @@
 //! Writes files that come in parts: those that minions hand in, and those of uploads.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use saline_jailed_files::{InnerPath, NewFile, Root, StoreError};
-use saline_messages::{FileRefusal, Part};
+use saline_messages::{FileRefusal, Part, TransferId};
 
 use super::hashes::hash;
 
@@ -26,7 +26,7 @@ pub(super) fn take_part(
 ) -> Result<u64, FileRefusal> {
     saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
     let root = Root::open(folder).map_err(|error| failed(folder, &error))?;
-    let temporary = format!("{TEMPORARY}{:?}", part.transfer);
+    let temporary = temporary_name(part.transfer);
     let own = beside(path, &temporary).ok_or(FileRefusal::BadPath)?;
     if part.offset == 0 || root.open_file(&own).is_err() {
         if is_there(&root, path, part) {
@@ -53,6 +53,29 @@ pub(super) fn take_part(
             Err(failed(folder, &error))
         }
     }
+}
+
+/// Removes what there is of a file below `folder`: the file, and the parts of one of its transfers.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn discard(
+    folder: &Path,
+    path: &InnerPath,
+    transfer: TransferId,
+) -> Result<(), FileRefusal> {
+    let root = match Root::open(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        root => root.map_err(|error| failed(folder, &error))?,
+    };
+    let parts = beside(path, &temporary_name(transfer)).ok_or(FileRefusal::BadPath)?;
+    let removed = root.remove(&parts).and_then(|()| root.remove(path));
+    removed.map_err(|error| failed(folder, &error))
+}
+
+/// Returns the name under which a file is written until it is complete.
+fn temporary_name(transfer: TransferId) -> String {
+    format!("{TEMPORARY}{transfer:?}")
 }
 
 /// Returns the path of a file with this name in the same folder.

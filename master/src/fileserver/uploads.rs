@@ -10,28 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_data::printable::number_of;
-use saline_jailed_files::{InnerPath, ListingLimits, Root};
-use saline_messages::{FileRefusal, MAX_PART, MAX_UPLOADED_FILES, Part, UploadId};
-use saline_protocol::transport::{Clock, Context};
-use tokio::sync::Semaphore;
+use saline_jailed_files::InnerPath;
+use saline_messages::{FileRefusal, MAX_PART, MAX_UPLOADED_FILES, Part, TransferId, UploadId};
+use saline_protocol::transport::Context;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::figures::FileFigures;
-use super::received_parts::{failed, take_part};
+use super::received_parts::{discard, failed, take_part};
+use super::upload_folders;
 
 /// The bytes that all uploads may have.
-const MAX_BYTES: u64 = 8 * 1024 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024 * 1024;
 
 /// The most uploads at a time.
 const MAX_UPLOADS: usize = 256;
 
-/// How long an upload is kept that nobody removes.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What one upload may have on the disk, to count it: its files, and one that is not complete.
-const LIMITS: ListingLimits = ListingLimits {
-    entries: MAX_UPLOADED_FILES as usize + 16,
-    bytes: 1024 * 1024,
-};
+/// How long an upload has its room of which nothing is on the disk, from the last request about it on.
+const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// How many threads write at a time.
 const WRITERS: usize = 2;
@@ -55,8 +51,12 @@ struct Upload {
     owner: String,
     files: u32,
     bytes: u64,
-    /// The lengths of the files of which something came, by their numbers.
-    totals: HashMap<u32, u64>,
+    /// The transfers of the files of which something came, and their lengths, by the numbers of the files.
+    transfers: HashMap<u32, (TransferId, u64)>,
+    /// When it was begun, or a part of it came last.
+    last_request: Instant,
+    /// Has one permit: its parts are taken one after the other.
+    turn: Arc<Semaphore>,
 }
 
 /// The reason why a request about an upload is not carried out.
@@ -82,7 +82,7 @@ pub(crate) enum UploadError {
     },
     /// The master does not know the upload, or it is somebody else's.
     #[error(
-        "the master does not know this upload: it was started anew meanwhile; run the command again"
+        "the master does not know this upload: it was started anew meanwhile, or nothing came for an hour; run the command again"
     )]
     Unknown,
     /// The part does not belong to what was announced.
@@ -136,7 +136,7 @@ impl Uploads {
             begun.iter().map(|(id, one)| (*id, one.bytes)).collect()
         };
         let looking = self.context.spawn_blocking(move || {
-            taken(&folder, announced).map_err(|error| failed(&folder, &error))
+            upload_folders::taken(&folder, announced).map_err(|error| failed(&folder, &error))
         });
         let taken = looking.await.unwrap_or(Err(FileRefusal::Failed));
         let taken = taken.map_err(UploadError::Refused)?;
@@ -152,7 +152,9 @@ impl Uploads {
             owner,
             files,
             bytes,
-            totals: HashMap::new(),
+            transfers: HashMap::new(),
+            last_request: self.context.clock.now(),
+            turn: Arc::new(Semaphore::new(1)),
         };
         self.begun().insert(id, upload);
         Ok(())
@@ -169,58 +171,116 @@ impl Uploads {
         if part.end().is_none() || part.bytes.len() > MAX_PART {
             return Err(UploadError::NotAnnounced);
         }
-        self.note_total(owner, id, number, part.total)?;
         let path = InnerPath::parse(&number.to_string())
             .map_err(|_| UploadError::Refused(FileRefusal::BadPath))?;
-        // It is never closed.
-        let turn = Arc::clone(&self.writers).acquire_owned().await;
-        let (folder, figures) = (self.folder.join(id.to_text()), Arc::clone(&self.figures));
+        let turn = self.turn_of(owner, id)?;
+        // Never closed, like the other one.
+        let mut turn = turn.acquire_owned().await.ok();
+        let folder = self.folder.join(id.to_text());
+        if let Some(earlier) = self.check(owner, id, number, &part)? {
+            if part.offset != 0 {
+                // Nothing of this transfer is there.
+                return Ok(0);
+            }
+            turn = self.discard(turn, &folder, &path, earlier).await?;
+        }
+        self.note_transfer(id, number, &part);
+        let writer = Arc::clone(&self.writers).acquire_owned().await;
+        let figures = Arc::clone(&self.figures);
         let taking = self.context.spawn_blocking(move || {
             let taken = take_part(&folder, &path, &part, false, |_, _| Ok(()));
             if matches!(taken, Ok(received) if received >= part.end().unwrap_or(u64::MAX)) {
                 figures.count_received(part.bytes.len());
             }
-            drop(turn);
+            drop((turn, writer));
             taken
         });
         let taken = taking.await.unwrap_or(Err(FileRefusal::Failed));
         taken.map_err(UploadError::Refused)
     }
 
-    /// Notes the length of a file, if it was announced.
-    fn note_total(
+    /// Returns the turn of an upload, in which its parts are written.
+    fn turn_of(&self, owner: &str, id: UploadId) -> Result<Arc<Semaphore>, UploadError> {
+        let now = self.context.clock.now();
+        let mut begun = self.begun();
+        let upload = begun.get_mut(&id).filter(|upload| upload.owner == owner);
+        let upload = upload.ok_or(UploadError::Unknown)?;
+        upload.last_request = now;
+        Ok(Arc::clone(&upload.turn))
+    }
+
+    /// Checks that a part belongs to what was announced. Returns the earlier transfer of its file, if that is another one.
+    fn check(
         &self,
         owner: &str,
         id: UploadId,
         number: u32,
-        total: u64,
-    ) -> Result<(), UploadError> {
-        let mut begun = self.begun();
-        let upload = begun.get_mut(&id).filter(|upload| upload.owner == owner);
+        part: &Part,
+    ) -> Result<Option<TransferId>, UploadError> {
+        let begun = self.begun();
+        let upload = begun.get(&id).filter(|upload| upload.owner == owner);
         let upload = upload.ok_or(UploadError::Unknown)?;
-        let others = upload.totals.iter().filter(|(other, _)| **other != number);
-        let all = others.fold(total, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let others = upload
+            .transfers
+            .iter()
+            .filter(|(other, _)| **other != number);
+        let bytes = others.map(|(_, (_, bytes))| *bytes);
+        let all = bytes.fold(part.total, u64::saturating_add);
         if number >= upload.files || all > upload.bytes {
             return Err(UploadError::NotAnnounced);
         }
-        upload.totals.insert(number, total);
-        Ok(())
+        let earlier = upload.transfers.get(&number);
+        Ok(earlier
+            .map(|(transfer, _)| *transfer)
+            .filter(|transfer| *transfer != part.transfer))
+    }
+
+    /// Removes what there is of a file, whose transfer is given up: two transfers of one file would have twice its room.
+    async fn discard(
+        &self,
+        turn: Option<OwnedSemaphorePermit>,
+        folder: &Path,
+        path: &InnerPath,
+        earlier: TransferId,
+    ) -> Result<Option<OwnedSemaphorePermit>, UploadError> {
+        let (folder, path) = (folder.to_owned(), path.clone());
+        let discarding = self
+            .context
+            .spawn_blocking(move || discard(&folder, &path, earlier).map(|()| turn));
+        let discarded = discarding.await.unwrap_or(Err(FileRefusal::Failed));
+        discarded.map_err(UploadError::Refused)
+    }
+
+    /// Notes by which transfer a file comes.
+    fn note_transfer(&self, id: UploadId, number: u32, part: &Part) {
+        // One that was removed meanwhile has no room to note.
+        if let Some(upload) = self.begun().get_mut(&id) {
+            let transfer = (part.transfer, part.total);
+            upload.transfers.insert(number, transfer);
+        }
     }
 
     /// Removes an upload; one that is not there is removed already.
     pub(super) async fn end(&self, owner: &str, id: UploadId) -> Result<(), UploadError> {
-        {
+        let ended = {
             let mut begun = self.begun();
             // One of an earlier start is known by its id alone, which nobody guesses.
             if begun.get(&id).is_some_and(|upload| upload.owner != owner) {
                 return Err(UploadError::Unknown);
             }
-            begun.remove(&id);
-        }
+            begun.remove(&id)
+        };
+        // A part that is being written would make the folder anew.
+        let turn = match ended {
+            Some(upload) => upload.turn.acquire_owned().await.ok(),
+            None => None,
+        };
         let folder = self.folder.clone();
-        let removing = self
-            .context
-            .spawn_blocking(move || remove(&folder, &id.to_text()));
+        let removing = self.context.spawn_blocking(move || {
+            let removed = upload_folders::remove(&folder, &id.to_text());
+            drop(turn);
+            removed
+        });
         match removing.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(UploadError::Refused(failed(&self.folder, &error))),
@@ -228,21 +288,35 @@ impl Uploads {
         }
     }
 
-    /// Removes the uploads that nobody has removed for a day.
+    /// Removes the uploads that nobody has removed for a day, and forgets those of which nothing came in time.
     pub(super) async fn remove_expired(&self) {
         let folder = self.folder.clone();
         let removing = self.context.spawn_blocking(move || {
-            remove_expired(&folder).unwrap_or_else(|error| {
-                tracing::warn!(
-                    "old uploads in {} are not removed: {error}",
-                    folder.display()
-                );
-                Vec::new()
-            })
+            let removed = upload_folders::remove_expired(&folder);
+            let left = upload_folders::folders(&folder);
+            (removed, left, folder)
         });
         // One that panicked is logged by the runtime.
-        for id in removing.await.unwrap_or_default() {
-            self.begun().remove(&id);
+        let Ok((removed, left, folder)) = removing.await else {
+            return;
+        };
+        let failed = |error: &io::Error| {
+            tracing::warn!(
+                "old uploads in {} are not removed: {error}",
+                folder.display()
+            );
+        };
+        match removed {
+            Ok(removed) => self.begun().retain(|id, _| !removed.contains(id)),
+            Err(error) => failed(&error),
+        }
+        let now = self.context.clock.now();
+        match left {
+            Ok(left) => self.begun().retain(|id, upload| {
+                now.duration_since(upload.last_request) < UNUSED_LIFETIME
+                    || left.iter().any(|(other, _)| other == id)
+            }),
+            Err(error) => failed(&error),
         }
     }
 
@@ -250,81 +324,4 @@ impl Uploads {
         // Its changes are single calls that leave it whole.
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the path below the folder of uploads of a file that a minion names; none unless it is `ID/NUMBER`.
-pub(super) fn path(text: &str) -> Result<InnerPath, FileRefusal> {
-    let (id, number) = text.split_once('/').ok_or(FileRefusal::NoFile)?;
-    let id = UploadId::parse(id).ok_or(FileRefusal::NoFile)?;
-    let number: u32 = number.parse().map_err(|_| FileRefusal::NoFile)?;
-    InnerPath::parse(&format!("{}/{number}", id.to_text())).map_err(|_| FileRefusal::NoFile)
-}
-
-/// Returns the folders of uploads that are there, with the time when something was added last.
-fn folders(folder: &Path) -> io::Result<Vec<(UploadId, std::time::SystemTime)>> {
-    let found = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        found => found?,
-    };
-    let mut uploads = Vec::new();
-    for entry in found {
-        let entry = entry?;
-        let Some(id) = entry.file_name().to_str().and_then(UploadId::parse) else {
-            continue;
-        };
-        // One that is removed meanwhile is gone.
-        if let Ok(modified) = entry.metadata().and_then(|found| found.modified()) {
-            uploads.push((id, modified));
-        }
-    }
-    Ok(uploads)
-}
-
-/// Returns the bytes that each upload takes: those that were announced, and of one of an earlier start those that are there.
-fn taken(folder: &Path, announced: HashMap<UploadId, u64>) -> io::Result<HashMap<UploadId, u64>> {
-    let mut taken = announced;
-    for (id, _) in folders(folder)? {
-        if taken.contains_key(&id) {
-            continue;
-        }
-        let root = Root::open(&folder.join(id.to_text()))?;
-        let listed = root
-            .list(&InnerPath::root(), LIMITS, |_| true)
-            .map_err(io::Error::other)?;
-        let bytes = match listed {
-            Ok(listed) => {
-                let paths = listed
-                    .after(None)
-                    .filter_map(|entry| InnerPath::parse(entry.path).ok());
-                let files = paths.filter_map(|path| root.open_file(&path).ok());
-                files.map(|file| file.version().size).sum()
-            }
-            // Not one of ours: it takes all room until it is gone.
-            Err(_) => MAX_BYTES,
-        };
-        taken.insert(id, bytes);
-    }
-    Ok(taken)
-}
-
-/// Removes old uploads, and returns them.
-fn remove_expired(folder: &Path) -> io::Result<Vec<UploadId>> {
-    let now = Clock.wall();
-    let mut removed = Vec::new();
-    for (id, modified) in folders(folder)? {
-        if now.duration_since(modified).is_ok_and(|age| age > KEPT) {
-            remove(folder, &id.to_text())?;
-            removed.push(id);
-        }
-    }
-    Ok(removed)
-}
-
-fn remove(folder: &Path, name: &str) -> io::Result<()> {
-    let root = match Root::open(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        root => root?,
-    };
-    let path = InnerPath::parse(name).map_err(io::Error::other)?;
-    root.remove_folder(&path).map_err(io::Error::other)
 }
