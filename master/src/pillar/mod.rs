@@ -11,6 +11,7 @@ mod external;
 mod figures;
 mod kept;
 mod lint;
+mod sent;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -19,11 +20,10 @@ mod tree;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_data::{Packed, Value};
+use saline_data::Packed;
 use saline_exec::{Launcher, Program};
 use saline_messages::{
-    MAX_PART, MAX_PILLAR, MAX_PILLAR_ERRORS, MinionId, MinionPillar, Outgoing, PillarRefusal,
-    PillarReply, PillarRequest, TransferId,
+    MAX_PART, MinionId, Outgoing, PillarRefusal, PillarReply, PillarRequest, TransferId,
 };
 use saline_pillar::Pillar;
 use saline_protocol::transport::Context;
@@ -59,9 +59,6 @@ const TIME: Duration = Duration::from_secs(30);
 
 /// The most bytes of a part.
 const LARGEST_PART: usize = 256 * 1024;
-
-/// The most bytes of an error that a minion is told.
-const MAX_ERROR: usize = 1000;
 
 /// The programs that compiling starts.
 #[derive(Debug, Clone)]
@@ -191,7 +188,7 @@ impl Pillars {
                 };
                 let asked = AskedEnvironments { saltenv, pillarenv };
                 match self.compile_for(id, &asked, under_way).await {
-                    Ok(pillar) => PillarAnswer::Reply(self.first_part(id, &pillar, known, bytes)),
+                    Ok(whole) => PillarAnswer::Reply(self.first_part(id, whole, known, bytes)),
                     Err(NotCompiled::Busy) => PillarAnswer::Busy(BUSY),
                     Err(NotCompiled::NoEnvironment { .. }) => {
                         PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::NoEnvironment))
@@ -224,30 +221,18 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
         under_way: RequestUnderWay,
-    ) -> Result<MinionPillar, NotCompiled> {
-        let (pillar, settings) = self.compiled(id, asked, Some(under_way)).await?;
+    ) -> Result<Outgoing, NotCompiled> {
+        let (compiled, settings) = self.compiled(id, asked, Some(under_way)).await?;
+        let Compiled { pillar, packed } = compiled;
         let environment = asked.kept_for(settings.strategy);
-        let mut errors = pillar.errors;
-        let packed = Packed::pack(&Value::Map(pillar.entries));
-        let bytes = packed.as_bytes().len();
-        if bytes > MAX_PILLAR {
-            errors.push(format!(
-                "the pillar has {bytes} bytes, and a pillar may have {MAX_PILLAR}"
-            ));
-        }
-        if errors.is_empty() {
-            let kept = &self.0.kept;
+        let kept = &self.0.kept;
+        if pillar.errors.is_empty() {
             kept.note_good(id, environment, packed.clone());
-            return Ok(MinionPillar {
-                entries: Some(packed),
-                errors,
-            });
+            return Ok(sent::encode(Some(packed), pillar.errors));
         }
-        self.report(id, &errors);
-        Ok(MinionPillar {
-            entries: self.0.kept.good(id, environment),
-            errors: told(errors),
-        })
+        self.report(id, &pillar.errors);
+        let good = kept.good(id, environment);
+        Ok(sent::encode(good, pillar.errors))
     }
 
     fn report(&self, id: &MinionId, errors: &[String]) {
@@ -267,12 +252,11 @@ impl Pillars {
     fn first_part(
         &self,
         id: &MinionId,
-        pillar: &MinionPillar,
+        whole: Outgoing,
         known: Option<TransferId>,
         bytes: u32,
     ) -> PillarReply {
         let parts = &self.0;
-        let whole = Outgoing::new(pillar.to_bytes());
         let part = whole.part(0, part_size(bytes));
         if known == Some(part.transfer) {
             parts.figures.count_unchanged();
@@ -297,8 +281,8 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
     ) -> Result<Pillar, NotCompiled> {
-        let (pillar, _) = self.compiled(id, asked, None).await?;
-        Ok(pillar)
+        let (compiled, _) = self.compiled(id, asked, None).await?;
+        Ok(compiled.pillar)
     }
 
     async fn compiled(
@@ -306,20 +290,21 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
         under_way: Option<RequestUnderWay>,
-    ) -> Result<(Pillar, Arc<PillarSettings>), NotCompiled> {
-        let (pillar, settings) = self
+    ) -> Result<(Compiled, Arc<PillarSettings>), NotCompiled> {
+        let (compiled, settings) = self
             .work_on(id, asked, |work| {
                 let began = work.parts.context.clock.now();
-                let pillar = work.compile();
+                let mut pillar = work.compile();
+                let packed = sent::pack(&mut pillar);
                 let took = work.parts.context.clock.now() - began;
                 let figures = &work.parts.figures;
                 figures.count_compiled(took, pillar.errors.is_empty());
                 // The next request of the minion finds its turn.
                 drop(under_way);
-                pillar
+                Compiled { pillar, packed }
             })
             .await?;
-        Ok((pillar, settings))
+        Ok((compiled, settings))
     }
 
     /// Returns the files that the top files choose for a minion, for each environment, and what is wrong with the top files.
@@ -429,6 +414,12 @@ impl Parts {
     }
 }
 
+/// A pillar, and its entries as they are sent.
+struct Compiled {
+    pillar: Pillar,
+    packed: Packed,
+}
+
 /// What is known where the pillar of a minion is compiled.
 struct PillarWork<'a> {
     parts: &'a Parts,
@@ -443,21 +434,4 @@ struct PillarWork<'a> {
 fn part_size(wanted: u32) -> usize {
     let wanted = usize::try_from(wanted).unwrap_or(LARGEST_PART);
     wanted.clamp(1, LARGEST_PART.min(MAX_PART))
-}
-
-/// Returns the errors that a minion is told.
-fn told(mut errors: Vec<String>) -> Vec<String> {
-    if errors.len() > MAX_PILLAR_ERRORS {
-        let left = errors.len() - (MAX_PILLAR_ERRORS - 1);
-        errors.truncate(MAX_PILLAR_ERRORS - 1);
-        errors.push(format!("{left} more errors"));
-    }
-    for error in &mut errors {
-        if error.len() > MAX_ERROR {
-            let end = (0..=MAX_ERROR).rev().find(|at| error.is_char_boundary(*at));
-            error.truncate(end.unwrap_or_default());
-            error.push_str("...");
-        }
-    }
-    errors
 }

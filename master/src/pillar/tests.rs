@@ -1,13 +1,15 @@
 //! Pillars, asked for as minions ask. `saline-render` and `saline-exec` are this test program, started anew.
 
+mod too_large;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use saline_channel::PublicIdentity;
 use saline_config::{ExternalPillar, MasterConfig};
-use saline_data::yaml;
-use saline_messages::{GrainsReport, Incoming};
+use saline_data::{Value, yaml};
+use saline_messages::{GrainsReport, Incoming, MAX_PILLAR, MinionPillar};
 use saline_targeting::{Assignment, Assignments, Attribute};
 
 use super::*;
@@ -123,14 +125,19 @@ impl Scene {
 
     /// Fetches the pillar of a minion in parts, and returns its entries and its errors.
     async fn pillar(&self, minion: &str) -> (Option<Value>, Vec<String>) {
-        const PART: u32 = 50;
-        let mut answer = self.ask(minion, None, PART).await;
+        self.pillar_in_parts(minion, 50).await
+    }
+
+    /// Fetches the pillar of a minion in parts of so many bytes.
+    async fn pillar_in_parts(&self, minion: &str, bytes: u32) -> (Option<Value>, Vec<String>) {
+        let mut answer = self.ask(minion, None, bytes).await;
         let mut incoming: Option<Incoming> = None;
         loop {
             let PillarAnswer::Reply(PillarReply::Part(part)) = answer else {
                 panic!("{answer:?}");
             };
             let incoming = incoming.get_or_insert_with(|| Incoming::of(&part).unwrap());
+            assert!(part.total <= MAX_PILLAR as u64);
             incoming.take(&part).unwrap();
             if let Some(whole) = incoming.whole() {
                 let pillar = MinionPillar::from_bytes(whole).unwrap();
@@ -139,7 +146,7 @@ impl Scene {
             let next = PillarRequest::Part {
                 transfer: part.transfer,
                 offset: incoming.received(),
-                bytes: PART,
+                bytes,
             };
             answer = self.pillars.answer(&id(minion), next).await;
         }
