@@ -6,7 +6,7 @@ use crate::plan::Output;
 const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
 /// How many characters are kept of a return with any other content.
-const KEPT: usize = 120;
+const MAX_SHOWN_CHARS: usize = 120;
 
 /// The content of a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Content {
             Some(output) => Self::Whole(output),
             None if text == INTERRUPTED => Self::Interrupted,
             None => {
-                let begins: String = text.chars().take(KEPT).collect();
+                let begins: String = text.chars().take(MAX_SHOWN_CHARS).collect();
                 Self::Other(format!("{begins:?}, {} bytes", text.len()))
             }
         }

@@ -28,7 +28,7 @@ const MAX_SETTLING: Duration = Duration::from_secs(100);
 const SUPERVISION: Duration = Duration::from_millis(500);
 
 /// How often the runner checks whether everything has settled.
-const LOOK: Duration = Duration::from_secs(1);
+const SETTLED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a run needs to be carried out.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl Run {
         // At the end presence is judged for every minion.
         let least = Clock.after(self.return_bound.max(JOB_TTL) + MIN_SETTLING);
         let most = Clock.after(MAX_SETTLING + JOB_TTL);
-        let mut look = Clock.interval(LOOK);
+        let mut look = Clock.interval(SETTLED_CHECK_INTERVAL);
         loop {
             look.tick().await;
             while jobs.try_join_next().is_some() {}

@@ -18,8 +18,8 @@ const REQUIREMENT: &str = "SALINE_CONFORMANCE_REQUIREMENT";
 /// Where it writes what came of it.
 const ANSWER: &str = "SALINE_CONFORMANCE_ANSWER";
 
-/// What stands there when the requirement is kept.
-const KEPT: &str = "kept";
+/// The text there when the requirement is kept.
+const KEPT_TEXT: &str = "kept";
 
 /// Runs what this process was started for on `backend`, if it was started for one requirement, and
 /// says whether it was: then the work is done, and the process is to end.
@@ -34,7 +34,7 @@ pub fn answer_if_asked(backend: &Arc<dyn Backend>) -> bool {
         None => Err(Failure::new(format!("{id} is no requirement"))),
     };
     let text = match outcome {
-        Ok(()) => KEPT.to_owned(),
+        Ok(()) => KEPT_TEXT.to_owned(),
         Err(failure) => failure.to_string(),
     };
     if let Err(error) = std::fs::write(&path, text) {
@@ -54,7 +54,7 @@ pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement) -> Outcome {
     let failed = |error| Failure::new(format!("a process of its own: {error}"));
     let (output, answer) = start(backend, requirement).map_err(failed)?;
     match answer.as_deref() {
-        Some(KEPT) => Ok(()),
+        Some(KEPT_TEXT) => Ok(()),
         Some(text) => Err(Failure::new(text)),
         None => Err(Failure::new(format!(
             "its process ended with {} and said nothing of it:\n{}{}",

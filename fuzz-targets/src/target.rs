@@ -26,7 +26,7 @@ pub struct Target {
 }
 
 /// The CPU time that one input may take. Debug builds take a hundredth of it.
-const TIME: Duration = Duration::from_secs(2);
+const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -72,7 +72,7 @@ impl Target {
             bytes.len()
         );
         assert!(
-            used.time <= TIME,
+            used.time <= MAX_CPU_TIME,
             "{} took {:?} for {} bytes",
             self.name,
             used.time,

@@ -10,7 +10,7 @@ use std::path::Path;
 use saline_functions::Failure;
 
 /// The largest file that is read, in bytes: those of the system are far smaller.
-const MOST: u64 = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The lines of a file, each with the bytes that end it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Lines {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(failed(error)),
         };
-        if !found.is_file() || found.len() > MOST {
+        if !found.is_file() || found.len() > MAX_FILE_BYTES {
             let why = io::Error::other("it is not a regular file of at most 16 MiB");
             return Err(failed(why));
         }

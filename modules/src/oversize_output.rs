@@ -9,7 +9,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 
 /// How long a file is kept.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
+const FILE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 fn folder(cache_dir: &Path) -> PathBuf {
     cache_dir.join("output")
@@ -60,7 +60,7 @@ pub fn sweep(cache_dir: &Path) {
             .and_then(|data| data.modified())
             .ok()
             .and_then(|modified| Clock.wall().duration_since(modified).ok());
-        if age.is_some_and(|age| age > KEPT)
+        if age.is_some_and(|age| age > FILE_LIFETIME)
             && let Err(error) = std::fs::remove_file(entry.path())
         {
             tracing::warn!("cannot remove {}: {error}", entry.path().display());

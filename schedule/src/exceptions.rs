@@ -12,7 +12,7 @@ const BEFORE: SignedDuration = SignedDuration::from_millis(100);
 const BEHIND: SignedDuration = SignedDuration::from_millis(1_100);
 
 /// How long an exception is remembered whose run did not come: the clock may go back to it.
-const KEPT: SignedDuration = SignedDuration::from_hours(24);
+const EXCEPTION_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 
 /// What somebody asked of single runs of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,7 +62,8 @@ impl Exceptions {
 
     /// Forgets what was asked of runs whose time is long over.
     pub(crate) fn forget_old(&mut self, now: Timestamp) {
-        self.skipped.retain(|at| now.duration_since(*at) < KEPT);
+        self.skipped
+            .retain(|at| now.duration_since(*at) < EXCEPTION_LIFETIME);
     }
 }
 

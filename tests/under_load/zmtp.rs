@@ -13,7 +13,7 @@ use rustix::net::sockopt::set_socket_linger;
 use saline_testing::Fleet;
 
 /// How long strangers come.
-const TIME: Duration = Duration::from_secs(10);
+const STRANGERS_TIME: Duration = Duration::from_secs(10);
 /// How many come at once.
 const AT_ONCE: u64 = 6;
 
@@ -183,7 +183,7 @@ fn strangers_do_not_end_a_master() {
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while began.elapsed() < TIME {
+                while began.elapsed() < STRANGERS_TIME {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let (port, is_subscriber) = ports[(seed % 2) as usize];
                     // One that is cut in the middle has been answered.

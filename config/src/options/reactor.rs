@@ -11,8 +11,8 @@ use crate::{MasterConfig, OptionDoc, Secrecy};
 
 const TAKES: &str = "a list of mappings, each of one tag to a list of files";
 
-/// The most reactions of a configuration.
-const MOST: usize = 1_000;
+/// The most reactions that a configuration has.
+const MAX_REACTIONS: usize = 1_000;
 
 pub(super) const fn reactor() -> OptionDoc<MasterConfig> {
     OptionDoc {
@@ -78,8 +78,8 @@ fn reactions(given: &Given<'_>) -> Result<Vec<Reaction>, YamlError> {
         Content::List(nodes) => nodes,
         _ => return Err(given.wrong(TAKES)),
     };
-    if nodes.len() > MOST {
-        return Err(given.refuse(format!("has more than {MOST} entries")));
+    if nodes.len() > MAX_REACTIONS {
+        return Err(given.refuse(format!("has more than {MAX_REACTIONS} entries")));
     }
     nodes.iter().map(|node| reaction(given, node)).collect()
 }

@@ -36,8 +36,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REQUEST: usize = 8 * 1024;
 const MAX_HEADERS: usize = 32;
 
-/// How long what was read is given to others who ask.
-const KEPT: Duration = Duration::from_secs(1);
+/// How long the text of a scrape is given to others who ask.
+const SCRAPE_LIFETIME: Duration = Duration::from_secs(1);
 
 /// The pause after the system has refused to hand over a connection, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ impl Page {
         // The semaphore is never closed.
         let _turn = self.turn.acquire().await.ok()?;
         if let Some((at, text)) = &*self.lock()
-            && clock.now() - *at < KEPT
+            && clock.now() - *at < SCRAPE_LIFETIME
         {
             return text.clone();
         }

@@ -1,7 +1,7 @@
 use super::Jail;
 use crate::{EntryKind, InnerPath, Listing, ListingLimits, TooLarge};
 
-const LIMITS: ListingLimits = ListingLimits {
+const WIDE_LIMITS: ListingLimits = ListingLimits {
     entries: 1_000,
     bytes: 100_000,
 };
@@ -33,7 +33,7 @@ fn files_folders_and_links_are_listed_in_order() {
     jail.link("absent", "dangling");
     let listing = jail
         .root
-        .list(&InnerPath::root(), LIMITS, |_| true)
+        .list(&InnerPath::root(), WIDE_LIMITS, |_| true)
         .unwrap()
         .unwrap();
     let expected = [
@@ -79,7 +79,7 @@ fn files_folders_and_links_are_listed_in_order() {
     let below = InnerPath::parse("folder/deep").unwrap();
     let listing = jail
         .root
-        .list(&below, LIMITS, |path| !path.ends_with("back"))
+        .list(&below, WIDE_LIMITS, |path| !path.ends_with("back"))
         .unwrap()
         .unwrap();
     assert_eq!(shown(&listing), ["folder/deep/file"]);
@@ -90,11 +90,14 @@ fn a_tree_that_is_too_large_is_given_up() {
     let jail = Jail::new();
     let few = ListingLimits {
         entries: 2,
-        ..LIMITS
+        ..WIDE_LIMITS
     };
     let listed = jail.root.list(&InnerPath::root(), few, |_| true).unwrap();
     assert_eq!(listed.unwrap_err(), TooLarge(2));
-    let short = ListingLimits { bytes: 5, ..LIMITS };
+    let short = ListingLimits {
+        bytes: 5,
+        ..WIDE_LIMITS
+    };
     let listed = jail.root.list(&InnerPath::root(), short, |_| true).unwrap();
     assert_eq!(listed.unwrap_err(), TooLarge(1));
 }
@@ -105,7 +108,7 @@ fn what_nests_too_deep_is_left_out() {
     std::fs::create_dir_all(jail.path(&"d/".repeat(100))).unwrap();
     let listing = jail
         .root
-        .list(&InnerPath::root(), LIMITS, |_| true)
+        .list(&InnerPath::root(), WIDE_LIMITS, |_| true)
         .unwrap()
         .unwrap();
     assert_eq!(listing.skipped, 1);

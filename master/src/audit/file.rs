@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number of older files that are kept.
-pub(super) const KEPT: u32 = 5;
+/// How many older files are kept.
+pub(super) const KEPT_FILES: u32 = 5;
 
 /// The largest number of bytes that [`tail`] reads.
 const MAX_TAIL: u64 = 16 * 1024 * 1024;
@@ -117,7 +117,7 @@ impl AuditFile {
 
     /// Sets the file aside, and removes the oldest one.
     fn rotate(&self) -> io::Result<()> {
-        for number in (1..KEPT).rev() {
+        for number in (1..KEPT_FILES).rev() {
             rename(&older(&self.path, number), &older(&self.path, number + 1))?;
         }
         rename(&self.path, &older(&self.path, 1))?;
@@ -211,7 +211,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// When a file cannot be read, is a link, or others can write to it.
 pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
-    let older = (1..=KEPT).map(|number| older(path, number));
+    let older = (1..=KEPT_FILES).map(|number| older(path, number));
     let mut options = saline_private_files::options();
     options.read(true);
     for path in std::iter::once(path.to_owned()).chain(older) {

@@ -7,7 +7,7 @@ use saline_data::Value;
 use saline_messages::{Arguments, MinionId};
 use saline_protocol::transport::Context;
 
-use super::file::{KEPT, older, tail};
+use super::file::{KEPT_FILES, older, tail};
 use super::{Audit, AuditFile, Details, Outcome, Record};
 use crate::settings::LiveSettings;
 
@@ -183,11 +183,11 @@ fn files_are_set_aside_by_size_and_a_fixed_number_is_kept() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort_unstable();
-    let kept = usize::try_from(KEPT).unwrap();
+    let kept = usize::try_from(KEPT_FILES).unwrap();
     assert_eq!(names.len(), kept + 1, "{names:?}");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     assert_eq!(read(&path), "line 038\nline 039\n");
-    assert_eq!(read(&older(&path, KEPT)), "line 028\nline 029\n");
+    assert_eq!(read(&older(&path, KEPT_FILES)), "line 028\nline 029\n");
     assert_eq!(
         tail(&path, 3).unwrap(),
         ["line 037", "line 038", "line 039"]

@@ -66,10 +66,10 @@ mod tests {
 
     #[test]
     fn one_minion_has_a_bounded_number_and_others_have_theirs() {
-        const MOST: usize = 3;
-        let (all, one) = (UnderWay::new(MOST), MinionId::parse("a").unwrap());
+        const MAX_OF_ONE: usize = 3;
+        let (all, one) = (UnderWay::new(MAX_OF_ONE), MinionId::parse("a").unwrap());
         let other = MinionId::parse("b").unwrap();
-        let mut begun: Vec<_> = (0..MOST).map(|_| all.begin(&one).unwrap()).collect();
+        let mut begun: Vec<_> = (0..MAX_OF_ONE).map(|_| all.begin(&one).unwrap()).collect();
         assert!(all.begin(&one).is_none());
         assert!(all.begin(&other).is_some());
         begun.pop();

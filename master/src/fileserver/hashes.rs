@@ -9,7 +9,7 @@ use saline_jailed_files::{FileVersion, JailedFile};
 use saline_messages::{TransferDigest, TransferId};
 
 /// The most files in each of the two generations; each takes about 150 bytes.
-const MOST: usize = 32 * 1024;
+const MAX_IN_GENERATION: usize = 32 * 1024;
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 * 1024;
@@ -69,7 +69,7 @@ impl Hashes {
 
 impl Generations {
     fn insert(&mut self, key: (u64, u64), known: KnownHash) {
-        if self.young.len() >= MOST {
+        if self.young.len() >= MAX_IN_GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, known);
@@ -159,11 +159,14 @@ mod tests {
         let hashes = Hashes::default();
         let hash = TransferId::of(b"one");
         let now = SystemTime::UNIX_EPOCH;
-        for inode in 0..5 * MOST as u64 {
+        for inode in 0..5 * MAX_IN_GENERATION as u64 {
             hashes.note(version(inode), hash, now);
             assert!(hashes.of(&version(0)).is_some(), "forgotten at {inode}");
         }
         let generations = hashes.0.lock().unwrap();
-        assert!(generations.young.len() <= MOST && generations.old.len() <= MOST);
+        assert!(
+            generations.young.len() <= MAX_IN_GENERATION
+                && generations.old.len() <= MAX_IN_GENERATION
+        );
     }
 }

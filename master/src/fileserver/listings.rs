@@ -14,13 +14,13 @@ use super::served::ServedFiles;
 use super::{NoAnswer, WAIT};
 
 /// How long a listing is used: Salt's `fileserver_list_cache_time` is as long.
-const KEPT: Duration = Duration::from_secs(20);
+const LISTING_LIFETIME: Duration = Duration::from_secs(20);
 
 /// The most bytes of all listings that are kept.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// The bounds of one listing.
-const LIMITS: ListingLimits = ListingLimits {
+const LISTING_LIMITS: ListingLimits = ListingLimits {
     entries: 1_000_000,
     bytes: 48 * 1024 * 1024,
 };
@@ -90,7 +90,7 @@ impl Listings {
             kept.push_back(Kept {
                 environment,
                 below,
-                until: clock.after(KEPT),
+                until: clock.after(LISTING_LIFETIME),
                 listing: Arc::clone(&listing),
             });
             while kept.len() > 1
@@ -136,7 +136,7 @@ fn list(
     below: &InnerPath,
 ) -> Result<EnvironmentListing, FileRefusal> {
     let mut listings = Vec::new();
-    let mut limits = LIMITS;
+    let mut limits = LISTING_LIMITS;
     for folder in roots {
         let Ok(root) = Root::open(folder) else {
             continue;

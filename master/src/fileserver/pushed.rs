@@ -17,7 +17,7 @@ use super::{NoAnswer, WAIT};
 const FILES_OF_MINION: u64 = 10;
 
 /// The bounds of the folder of one minion.
-const LIMITS: ListingLimits = ListingLimits {
+const MINION_FOLDER_LIMITS: ListingLimits = ListingLimits {
     entries: 10_000,
     bytes: 4 * 1024 * 1024,
 };
@@ -117,7 +117,7 @@ fn make_room(
 ) -> Result<(), FileRefusal> {
     let now = Clock.wall().duration_since(std::time::UNIX_EPOCH);
     let abandoned_before = now.unwrap_or_default().as_secs().cast_signed() - ABANDONED;
-    let listed = root.list(&InnerPath::root(), LIMITS, |_| true);
+    let listed = root.list(&InnerPath::root(), MINION_FOLDER_LIMITS, |_| true);
     let listed = listed
         .map_err(|error| failed(folder, &error))?
         .map_err(|_| FileRefusal::TooMany)?;

@@ -20,10 +20,10 @@ use super::compile::Names;
 use crate::orders::Trusted;
 
 /// How long a command may take.
-const TIME: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a folder of `file_tree` may hold.
-const LIMITS: ListingLimits = ListingLimits {
+const FILE_TREE_LIMITS: ListingLimits = ListingLimits {
     entries: 10_000,
     bytes: 4 * 1024 * 1024,
 };
@@ -82,7 +82,7 @@ fn cmd_json(command: &str, id: &str, launcher: &Launcher) -> Result<Entries, Str
     };
     let process = launcher.start(&description, streams);
     let running = Running(process.map_err(|error| cannot(&error))?);
-    let ends = Clock.after(TIME);
+    let ends = Clock.after(COMMAND_TIMEOUT);
     let printed = read_until_end(&output, ends)?;
     let end = wait(&running.0, ends)?;
     match end.retcode() {
@@ -106,7 +106,7 @@ impl Drop for Running {
 }
 
 fn late() -> String {
-    format!("takes longer than {} s", TIME.as_secs())
+    format!("takes longer than {} s", COMMAND_TIMEOUT.as_secs())
 }
 
 /// Waits for the end of a command that has closed its output.
@@ -211,7 +211,7 @@ fn read_folder(
     folder: &InnerPath,
     keep_newline: bool,
 ) -> Result<Option<Entries>, String> {
-    let listed = match root.list(folder, LIMITS, |_| true) {
+    let listed = match root.list(folder, FILE_TREE_LIMITS, |_| true) {
         Ok(listed) => listed.map_err(|_| format!("has too many files in {}", folder.as_str()))?,
         Err(OpenError::NotFound) => return Ok(None),
         Err(error) => return Err(format!("cannot be listed at {}: {error}", folder.as_str())),

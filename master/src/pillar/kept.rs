@@ -10,7 +10,7 @@ use saline_data::Packed;
 use saline_messages::{MinionId, Outgoing, Part, TransferId};
 
 /// The most bytes of all pillars that are kept.
-const MOST: usize = 256 * 1024 * 1024;
+const MAX_KEPT_BYTES: usize = 256 * 1024 * 1024;
 
 /// The most environments of which one minion's pillars are kept.
 const ENVIRONMENTS: usize = 4;
@@ -63,7 +63,7 @@ impl Kept {
 impl Default for KeptPillars {
     fn default() -> Self {
         Self {
-            most: MOST,
+            most: MAX_KEPT_BYTES,
             table: Mutex::default(),
         }
     }

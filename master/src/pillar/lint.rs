@@ -6,10 +6,10 @@ use saline_jailed_files::{EntryKind, InnerPath, ListingLimits, OpenError, Root};
 use saline_protocol::transport::Instant;
 use saline_render::MAX_FILE;
 
-use super::{NotCompiled, Parts, PillarSettings, Pillars, TIME};
+use super::{COMPILE_TIMEOUT, NotCompiled, Parts, PillarSettings, Pillars};
 
-/// What all files may be.
-const LIMITS: ListingLimits = ListingLimits {
+/// What the files of a root may be.
+const ROOT_LIMITS: ListingLimits = ListingLimits {
     entries: 100_000,
     bytes: 16 * 1024 * 1024,
 };
@@ -57,7 +57,7 @@ impl Pillars {
 }
 
 fn lint(parts: &Parts, sources: &PillarSettings, environment: Option<&str>) -> Vec<LintedFile> {
-    let ends = parts.context.clock.after(TIME);
+    let ends = parts.context.clock.after(COMPILE_TIMEOUT);
     let environments = sources.environments.iter();
     let roots = environments
         .filter(|(name, _)| environment.is_none_or(|only| only == name.as_str()))
@@ -83,7 +83,7 @@ fn lint_root(parts: &Parts, root: &Root, ends: Instant, found: &mut Vec<LintedFi
             found.push(LintedFile { path, findings });
         }
     };
-    let listed = match root.list(&InnerPath::root(), LIMITS, |_| true) {
+    let listed = match root.list(&InnerPath::root(), ROOT_LIMITS, |_| true) {
         Ok(Ok(listed)) => listed,
         Ok(Err(_)) => return add("", vec!["has too many files".to_owned()]),
         Err(error) => return add("", vec![format!("cannot be listed: {error}")]),
@@ -96,7 +96,7 @@ fn lint_root(parts: &Parts, root: &Root, ends: Instant, found: &mut Vec<LintedFi
         if parts.context.clock.now() > ends {
             let late = format!(
                 "is not looked at, nor what comes behind it: {} s are over",
-                TIME.as_secs()
+                COMPILE_TIMEOUT.as_secs()
             );
             return add(entry.path, vec![late]);
         }

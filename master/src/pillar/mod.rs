@@ -55,7 +55,7 @@ const AT_ONCE: usize = 8;
 const MOST_AT_ONCE: usize = 4096;
 
 /// How long a compilation may take until the last file of it is begun.
-const TIME: Duration = Duration::from_secs(30);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most bytes of a part.
 const LARGEST_PART: usize = 256 * 1024;
@@ -344,7 +344,7 @@ impl Pillars {
         let (parts, asked) = (Arc::clone(&self.0), asked.clone());
         let working = self.0.context.spawn_blocking(move || {
             let tree = parts.tree(&settings.pillar);
-            let ends = parts.context.clock.after(TIME);
+            let ends = parts.context.clock.after(COMPILE_TIMEOUT);
             let done = work(&PillarWork {
                 parts: &parts,
                 minion: &minion,

@@ -13,7 +13,7 @@ use saline_messages::{Arguments, KeyAction, KeyState, is_function_name};
 use saline_targeting::{Glob, Target, TargetKind};
 
 /// The most blocks of a file.
-const MOST: usize = 1_000;
+const MAX_BLOCKS: usize = 1_000;
 
 /// The keywords of a job.
 const JOB_KEYWORDS: [&str; 6] = ["tgt", "tgt_type", "expr_form", "args", "arg", "kwarg"];
@@ -73,8 +73,8 @@ pub(super) fn read(rendered: Value) -> Result<Vec<Block>, String> {
             ));
         };
         for (function, keywords) in functions {
-            if blocks.len() >= MOST {
-                return Err(format!("it has more than {MOST} blocks"));
+            if blocks.len() >= MAX_BLOCKS {
+                return Err(format!("it has more than {MAX_BLOCKS} blocks"));
             }
             let act = act(&function, keywords);
             let act = act.map_err(|why| format!("the block {name:?}, {function}: {why}"))?;

@@ -11,7 +11,7 @@ use saline_targeting::Glob;
 use crate::fileserver::ServedFiles;
 
 /// The most files that one glob names.
-const MOST: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 
 /// A file of the reactor that is to be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,11 @@ pub(super) fn find(file: &ReactionFile) -> Result<Vec<Found>, String> {
         if name.starts_with('.') || !glob.matches(&name) {
             continue;
         }
-        if names.len() >= MOST {
-            return Err(format!("{} names more than {MOST} files", path.display()));
+        if names.len() >= MAX_FILES {
+            return Err(format!(
+                "{} names more than {MAX_FILES} files",
+                path.display()
+            ));
         }
         names.push(name);
     }

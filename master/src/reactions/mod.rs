@@ -30,7 +30,7 @@ pub(crate) use figures::ReactorFigures;
 use files::{Found, ReactionFiles};
 
 /// The most reactions, those of the configuration and those that were added.
-const MOST: usize = 2_000;
+const MAX_REACTIONS: usize = 2_000;
 
 /// The numbers of states of files begin here: those that others give have the same renderers.
 const FIRST_STATE: u64 = 1 << 63;
@@ -83,7 +83,7 @@ pub(crate) enum NotAdded {
     #[error("there is a reaction to {0:?} already: delete it first")]
     Known(String),
     /// There are too many.
-    #[error("there are {MOST} reactions, as many as may be")]
+    #[error("there are {MAX_REACTIONS} reactions, as many as may be")]
     TooMany,
 }
 
@@ -138,7 +138,7 @@ impl Reactions {
         if reactions.iter().any(|known| known.tag == reaction.tag) {
             return Err(NotAdded::Known(reaction.tag));
         }
-        if reactions.len() >= MOST {
+        if reactions.len() >= MAX_REACTIONS {
             return Err(NotAdded::TooMany);
         }
         reactions.push(reaction);

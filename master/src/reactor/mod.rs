@@ -49,7 +49,7 @@ const MOST_KIB: usize = 64 * 1024;
 const RUNS: usize = 4;
 
 /// How often the reactor looks for events though none was told of, which has its cursor keep up with the stores.
-const LOOK: Duration = Duration::from_secs(600);
+const IDLE_LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The delay before events are read again that could not be read.
 const READ_AGAIN: Duration = Duration::from_secs(5);
@@ -199,7 +199,7 @@ impl Reactor {
             cursor: None,
             first: this.started_at,
         };
-        let mut look = this.context.clock.interval(LOOK);
+        let mut look = this.context.clock.interval(IDLE_LOOK_INTERVAL);
         loop {
             match this.read_on(&mut place, &progress, &lanes, &room).await {
                 Ok(true) => continue,

@@ -13,7 +13,7 @@ use crate::events::{Acknowledged, EventCursor, EventReader, PageLimits};
 use crate::jobs::{JobStore, ReceiptFollower, StoreError, WantsReceived};
 
 /// How often a follower looks whether something was stored: what comes in between is one batch.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The size of a batch, and the largest value in it that was returned. A return with a larger one is delivered without it.
 const BATCH: PageLimits = PageLimits {
@@ -109,7 +109,7 @@ impl Following {
         loop {
             self.tell_lost(0);
             if self.parts.reader.is_at_end(self.cursor) {
-                clock.pause(LOOK).await;
+                clock.pause(LOOK_INTERVAL).await;
                 continue;
             }
             match self.step(clock.now() >= write_by).await {
@@ -119,7 +119,7 @@ impl Following {
                         write_by = clock.after(UNWRITTEN);
                     }
                     if !has_more {
-                        clock.pause(LOOK).await;
+                        clock.pause(LOOK_INTERVAL).await;
                     }
                 }
                 Err(error) => {

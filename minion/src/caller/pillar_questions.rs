@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::master::CallerSession;
 
 /// The most questions that wait. A function asks one, and waits for its answer.
-const MOST: usize = 8;
+const MAX_WAITING: usize = 8;
 
 /// A question that waits for its answer.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct PillarQuestions {
 impl PillarQuestions {
     /// Lets the functions of this host ask.
     pub(super) fn of(host: &Host) -> Self {
-        let (sender, receiver) = mpsc::channel(MOST);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         // Nobody else sets it.
         let _ = host.master_pillar.set(Box::new(Questions(sender)));
         Self {

@@ -10,8 +10,8 @@ use super::Described;
 use super::call::run;
 use crate::JobContext;
 
-/// The largest number of functions and of parameters.
-const MOST: usize = 256;
+/// The most functions of a module, and the most parameters of a function.
+const MAX_NAMES: usize = 256;
 
 /// How long a call may take if the description does not say.
 const DEFAULT_TIME: Duration = Duration::from_secs(300);
@@ -72,8 +72,8 @@ impl Description {
     /// When it is malformed. Says in one line what is wrong.
     pub(super) fn decode(json: &[u8]) -> Result<Self, String> {
         let description: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        if description.functions.len() > MOST {
-            return Err(format!("it has more than {MOST} functions"));
+        if description.functions.len() > MAX_NAMES {
+            return Err(format!("it has more than {MAX_NAMES} functions"));
         }
         for (name, function) in &description.functions {
             function.check(name)?;
@@ -95,8 +95,8 @@ impl DescribedFunction {
         if !is_name(function) {
             return Err(format!("{function:?} cannot be the name of a function"));
         }
-        if self.parameters.len() > MOST {
-            return Err(format!("{function} has more than {MOST} parameters"));
+        if self.parameters.len() > MAX_NAMES {
+            return Err(format!("{function} has more than {MAX_NAMES} parameters"));
         }
         if self.seconds.is_some_and(|s| s == 0 || s > LONGEST_TIME) {
             return Err(format!(

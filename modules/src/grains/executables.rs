@@ -15,8 +15,8 @@ use crate::command::Command;
 use crate::executables::{excerpt, trusted};
 use crate::job::JobControl;
 
-/// The largest number of executables.
-const MOST: usize = 64;
+/// The most executables in the folders of grains.
+const MAX_EXECUTABLES: usize = 64;
 
 /// The largest output of one, in bytes.
 const MOST_PRINTED: usize = 64 * 1024;
@@ -60,10 +60,10 @@ fn executables(folders: &[PathBuf]) -> BTreeMap<std::ffi::OsString, PathBuf> {
             if is_left || !path.is_file() {
                 continue;
             }
-            if all.len() == MOST {
+            if all.len() == MAX_EXECUTABLES {
                 let folder = folder.display();
                 tracing::warn!(
-                    "grains_dirs: {folder} is not read further: there are {MOST} executables"
+                    "grains_dirs: {folder} is not read further: there are {MAX_EXECUTABLES} executables"
                 );
                 return all;
             }

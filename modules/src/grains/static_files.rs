@@ -13,7 +13,7 @@ use super::put;
 use crate::line_file::Lines;
 
 /// The largest file with grains, in bytes.
-const MOST: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// The largest number of files in `grains.d`.
 const MOST_FILES: usize = 256;
@@ -102,9 +102,9 @@ impl StaticFiles {
             bytes.extend(yaml::write(&Value::Map(grains), Some(2)));
             bytes.push(b'\n');
         }
-        if bytes.len() as u64 > MOST {
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             let path = path.display();
-            let why = format!("{path} would have more than {MOST} bytes");
+            let why = format!("{path} would have more than {MAX_FILE_BYTES} bytes");
             return Err(Failure::Execution(why));
         }
         Lines::of(&bytes).write(&path)?;
@@ -127,10 +127,12 @@ fn read(path: &Path) -> Result<Mapping, Failure> {
         return Err(malformed("it is not a regular file"));
     }
     let mut text = String::new();
-    let mut file = File::open(path).map_err(failed)?.take(MOST + 1);
+    let mut file = File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1);
     file.read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MOST {
-        return Err(malformed(&format!("it has more than {MOST} bytes")));
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(malformed(&format!(
+            "it has more than {MAX_FILE_BYTES} bytes"
+        )));
     }
     match yaml::parse(&text) {
         Ok(Value::Map(grains)) => Ok(grains),

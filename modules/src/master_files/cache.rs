@@ -7,7 +7,7 @@ use saline_jailed_files::{InnerPath, JailedFile, ListingLimits, Root};
 use saline_messages::{FilePlace, TransferDigest, TransferId};
 
 /// The bounds of a listing of the cache.
-const LIMITS: ListingLimits = ListingLimits {
+const CACHE_LISTING_LIMITS: ListingLimits = ListingLimits {
     entries: 1_000_000,
     bytes: 48 * 1024 * 1024,
 };
@@ -95,7 +95,7 @@ impl FileCache {
             environment: environment.to_owned(),
             path: String::new(),
         })?;
-        let Ok(listed) = self.root.list(&below, LIMITS, |_| true) else {
+        let Ok(listed) = self.root.list(&below, CACHE_LISTING_LIMITS, |_| true) else {
             return Ok(Vec::new());
         };
         let listed = listed.map_err(|error| Failure::Execution(error.to_string()))?;

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::kit::Dice;
 
-/// How much of what a client says first is kept.
-const KEPT: usize = 4096;
+/// The most bytes that are kept of what a client says first.
+const MAX_HEARD_BYTES: usize = 4096;
 
 /// Set by the proxy's owner, read by its tasks.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl NetworkFaults {
     /// Keeps `bytes`, said to `front`, with what was said first, and with what is recorded.
     pub fn hear(&self, front: usize, bytes: &[u8]) {
         let mut said = self.said();
-        let room = KEPT - said.len().min(KEPT);
+        let room = MAX_HEARD_BYTES - said.len().min(MAX_HEARD_BYTES);
         said.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if let Some(recorded) = &mut *self.recorded() {
             recorded.push((front, bytes.to_vec()));

@@ -85,14 +85,14 @@ pub(super) async fn refused_subscription(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn backs_off(world: Arc<World>) -> Outcome {
-    const TIME: Duration = Duration::from_secs(3);
+    const WATCHED_TIME: Duration = Duration::from_secs(3);
     let (host, proxy, caller) = stage(&world).await?;
     let host = host.echoing(&world);
     caller.ask("up").await.expecting("a request")?;
     proxy.hang_up(true);
     proxy.reset();
     let (started, before) = (world.clock().now(), proxy.visits());
-    world.clock().pause(TIME).await;
+    world.clock().pause(WATCHED_TIME).await;
     let (took, tries) = (world.clock().now() - started, proxy.visits() - before);
     // What World::context_with says: waits grow to 200 ms, a tenth of which is the least.
     let least = Duration::from_millis(20);

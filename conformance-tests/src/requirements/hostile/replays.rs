@@ -21,8 +21,8 @@ const TOPICS: usize = 8;
 /// Strangers of each kind.
 const EACH: usize = 3;
 
-/// How long they go on.
-const TIME: Duration = Duration::from_secs(8);
+/// How long the replays go on.
+const REPLAY_TIME: Duration = Duration::from_secs(8);
 
 /// What both ends may take of it, in mebibytes.
 const CEILING: usize = 96;
@@ -95,7 +95,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     let caller = world.client_with(&host, unhurried(&world)).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let places = places(&world, &host)?;
-    let enough = world.clock().after(TIME);
+    let enough = world.clock().after(REPLAY_TIME);
     let attack = async {
         let mut saying = Vec::new();
         for script in scripts.iter().cycle().take(scripts.len() * EACH) {

@@ -7,8 +7,8 @@ use saline_protocol::transport::Clock;
 
 use super::*;
 
-/// The size from which sources lose their oldest, in these tests.
-const MOST: u64 = 4_000;
+/// The bytes from which sources lose their oldest events, in these tests.
+const MAX_BYTES: u64 = 4_000;
 
 struct Place(tempfile::TempDir);
 
@@ -27,7 +27,7 @@ impl Place {
 }
 
 fn open(folder: &Path) -> EventStore {
-    EventStore::open(folder, MOST, MasterClock::new(Clock)).unwrap()
+    EventStore::open(folder, MAX_BYTES, MasterClock::new(Clock)).unwrap()
 }
 
 fn filter(globs: &[&str]) -> TagFilter {
@@ -42,7 +42,7 @@ fn in_force(folder: &Path, globs: &[&str]) -> DurableEvents {
         returned: None,
         is_followed: false,
         reacted: TagFilter::default(),
-        most_bytes: MOST,
+        most_bytes: MAX_BYTES,
     };
     DurableEvents::open(settings, MasterClock::new(Clock)).unwrap()
 }
@@ -373,7 +373,7 @@ proptest! {
                     let source = format!("minion {source}");
                     let largest = shares.largest().map(str::to_owned);
                     let event = vec![b'x'; size];
-                    tables::insert(&connection, &mut shares, MOST, number, (&source, &event)).unwrap();
+                    tables::insert(&connection, &mut shares, MAX_BYTES, number, (&source, &event)).unwrap();
                     kept += 1;
                     // Only the source that had most, or has most now, may have lost something.
                     let after = tables::page(&connection, 0, usize::MAX).unwrap().0;
@@ -382,7 +382,7 @@ proptest! {
                         let of: String = connection
                             .query_row("SELECT source FROM events WHERE event IS NULL AND number >= ?1 ORDER BY number", [row.number], |row| row.get(0))
                             .unwrap();
-                        prop_assert!(of == source || Some(&of) == largest.as_ref() || shares.total() <= MOST);
+                        prop_assert!(of == source || Some(&of) == largest.as_ref() || shares.total() <= MAX_BYTES);
                     }
                 }
                 Step::RemoveOlder(place) => {
@@ -390,7 +390,7 @@ proptest! {
                     while tables::remove_older(&connection, &mut shares, before).unwrap() {}
                 }
             }
-            prop_assert!(shares.total() <= MOST);
+            prop_assert!(shares.total() <= MAX_BYTES);
             prop_assert_eq!(tables::shares(&connection).unwrap().total(), shares.total());
             let rows = tables::page(&connection, 0, usize::MAX).unwrap().0;
             let left = rows.iter().filter(|row| row.event.is_ok()).count() as u64;

@@ -11,7 +11,7 @@ use crate::fileserver::pushed::ABANDONED;
 const LARGEST: usize = 100;
 
 /// How many of the largest files a minion may hand in.
-const MOST: u8 = 10;
+const MAX_LARGEST_FILES: u8 = 10;
 
 fn receiving() -> Served {
     Served::with(|config| {
@@ -41,7 +41,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_part_that_does_not_begin_a_file_makes_none() {
     let served = receiving();
-    for number in 0..2 * MOST {
+    for number in 0..2 * MAX_LARGEST_FILES {
         let (path, whole) = (format!("late/{number}"), [number; LARGEST]);
         let later = pushed(&path, &whole, 1, LARGEST - 1);
         assert_eq!(served.ask("m1", later).await, received(0));
@@ -61,10 +61,13 @@ async fn a_file_that_was_begun_counts_as_the_largest_and_stays_until_it_is_aband
         let first = pushed(&path(number), &whole(number), 0, 1);
         served.ask("m1", first).await
     };
-    for number in 0..MOST {
+    for number in 0..MAX_LARGEST_FILES {
         assert_eq!(begin(number).await, received(1));
     }
-    assert_eq!(begin(MOST).await, refused(FileRefusal::TooMany));
+    assert_eq!(
+        begin(MAX_LARGEST_FILES).await,
+        refused(FileRefusal::TooMany)
+    );
     // None of them had to go for another one.
     let rest = pushed(&path(0), &whole(0), 1, LARGEST - 1);
     assert_eq!(served.ask("m1", rest).await, received(LARGEST as u64));
@@ -73,14 +76,17 @@ async fn a_file_that_was_begun_counts_as_the_largest_and_stays_until_it_is_aband
         let files = files_below(&folder).into_iter();
         files.filter(|file| file.to_string_lossy().contains("saline-push"))
     };
-    assert_eq!(begun().count(), usize::from(MOST) - 1);
-    assert_eq!(begin(MOST).await, refused(FileRefusal::TooMany));
+    assert_eq!(begun().count(), usize::from(MAX_LARGEST_FILES) - 1);
+    assert_eq!(
+        begin(MAX_LARGEST_FILES).await,
+        refused(FileRefusal::TooMany)
+    );
 
     let long_ago = Clock.wall() - Duration::from_secs(ABANDONED.unsigned_abs() + 60);
     let abandoned = begun().next().unwrap();
     let file = std::fs::File::options().write(true).open(&abandoned);
     file.unwrap().set_modified(long_ago).unwrap();
-    assert_eq!(begin(MOST).await, received(1));
+    assert_eq!(begin(MAX_LARGEST_FILES).await, received(1));
     assert!(!abandoned.exists());
 }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use saline_messages::{MinionId, Part, TransferDigest, TransferId};
 use saline_protocol::transport::Instant;
 
-use crate::jobs::tables::return_parts::{MOST, StoredTransfer};
+use crate::jobs::tables::return_parts::{MAX_PARTS, StoredTransfer};
 
 /// How long a transfer without a new part is kept.
-const KEPT: Duration = Duration::from_secs(3_600);
+const STALLED_LIFETIME: Duration = Duration::from_secs(3_600);
 
 /// A transfer without a part for this time stands still.
 const STANDSTILL: Duration = Duration::from_secs(10);
@@ -126,14 +126,16 @@ impl Transfers {
             limits,
             by_return: BTreeMap::new(),
             bytes: 0,
-            next: MOST,
+            next: MAX_PARTS,
             unneeded: Vec::new(),
         }
     }
 
     /// Goes on after the number of a part.
     pub(crate) fn go_on_after(&mut self, number: i64) {
-        self.next = self.next.max((number / MOST + 1).saturating_mul(MOST));
+        self.next = self
+            .next
+            .max((number / MAX_PARTS + 1).saturating_mul(MAX_PARTS));
     }
 
     /// Takes up a transfer that was stored by a master before. One that is no transfer under way is removed.
@@ -182,7 +184,7 @@ impl Transfers {
         if part.offset != received || part.bytes.is_empty() {
             return Admission::Received(received);
         }
-        if parts >= MOST {
+        if parts >= MAX_PARTS {
             self.forget(key);
             return Admission::Malformed;
         }
@@ -208,7 +210,7 @@ impl Transfers {
 
     fn begin(&mut self, key: &ReturnKey, start: i64, (id, total): (TransferId, u64), now: Instant) {
         let first = self.next;
-        self.next = first.saturating_add(MOST);
+        self.next = first.saturating_add(MAX_PARTS);
         let transfer = Transfer {
             start,
             stored: StoredTransfer {
@@ -300,7 +302,8 @@ impl Transfers {
 
     /// Forgets transfers without a new part for an hour, and returns which.
     pub(crate) fn sweep(&mut self, now: Instant) -> Vec<ReturnKey> {
-        let stale = self.keys(|transfer| !transfer.is_writing && now - transfer.touched >= KEPT);
+        let stale = self
+            .keys(|transfer| !transfer.is_writing && now - transfer.touched >= STALLED_LIFETIME);
         for key in &stale {
             self.forget(key);
         }

@@ -22,7 +22,7 @@ const REMOVED: &str =
 const SMALL: i64 = 256;
 
 /// The tables of which all rows of a job are kept.
-const KEPT: [&str; 6] = [
+const KEPT_TABLES: [&str; 6] = [
     "jobs",
     "metadata",
     "job_returners",
@@ -85,7 +85,7 @@ fn copy(mut to: Connection, before: &Path, jobs: &[i64], from: i64) -> Result<()
 }
 
 fn copy_job(connection: &Connection, job: i64, from: i64) -> Result<(), StoreError> {
-    for table in KEPT {
+    for table in KEPT_TABLES {
         let copy = format!("INSERT INTO main.{table} SELECT * FROM before.{table} WHERE jid = ?1");
         connection.prepare_cached(&copy)?.execute([job])?;
     }
@@ -114,6 +114,6 @@ fn copy_job(connection: &Connection, job: i64, from: i64) -> Result<(), StoreErr
              CROSS JOIN before.return_parts
              WHERE number >= first_part AND number < first_part + ?2",
         )?
-        .execute([job, return_parts::MOST])?;
+        .execute([job, return_parts::MAX_PARTS])?;
     Ok(())
 }

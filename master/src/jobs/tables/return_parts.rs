@@ -9,8 +9,8 @@ use saline_messages::{MinionId, TransferDigest, TransferId};
 use crate::disk::StoreError;
 use crate::disk::columns;
 
-/// The parts of a payload have consecutive numbers, of which the first is a multiple of this.
-pub(crate) const MOST: i64 = 65_536;
+/// The most parts of a payload. They have consecutive numbers, of which the first is a multiple of this.
+pub(crate) const MAX_PARTS: i64 = 65_536;
 
 /// A payload of which some parts are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct StoredTransfer {
 
 /// Returns the numbers that the parts of a payload may have.
 fn numbers(first: i64) -> Range<i64> {
-    first..first.saturating_add(MOST)
+    first..first.saturating_add(MAX_PARTS)
 }
 
 /// Notes that the parts of a payload come. What was noted of the same return before is replaced.
@@ -130,7 +130,7 @@ pub(crate) fn settle(connection: &Connection) -> Result<Vec<StoredTransfer>, Sto
          (SELECT parts FROM returns WHERE parts IS NOT NULL UNION ALL SELECT first FROM transfers)";
     let removed = connection
         .execute(whole, [])
-        .and_then(|_| connection.execute(strays, [MOST]));
+        .and_then(|_| connection.execute(strays, [MAX_PARTS]));
     match removed.map_err(StoreError::from) {
         Ok(0) => {}
         Ok(removed) => tracing::debug!(removed, "parts of returns that never came are removed"),
@@ -144,7 +144,7 @@ pub(crate) fn settle(connection: &Connection) -> Result<Vec<StoredTransfer>, Sto
              (SELECT coalesce(sum(length(bytes)), 0) FROM return_parts WHERE number >= first AND number < first + ?1)
          FROM transfers",
     )?;
-    let mut found = statement.query([MOST])?;
+    let mut found = statement.query([MAX_PARTS])?;
     let mut transfers = Vec::new();
     while let Some(row) = found.next()? {
         let unsigned = |column| row.get(column).map(|number: i64| number.unsigned_abs());

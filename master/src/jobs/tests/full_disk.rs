@@ -17,7 +17,7 @@ const DISK: &str = "SALINE_TEST_SMALL_DISK";
 const MOUNT: &str = r#"mount -t tmpfs -o size=32m tmpfs "$1" && shift && exec "$@""#;
 
 /// What the job that is kept has in its row, in bytes: the log and the file of the reduced partition take about as much each.
-const KEPT: usize = 512 * 1024;
+const KEPT_JOB_BYTES: usize = 512 * 1024;
 
 /// By how much more room there is in each attempt, in bytes.
 const STEP: u64 = 64 * 1024;
@@ -76,7 +76,7 @@ async fn on_the_small_disk() {
     let store = since_long_ago(&place).await;
     let mut long = old(&store, 9 * DAY);
     long.arg = Arguments {
-        positional: vec!["x".repeat(KEPT).into()],
+        positional: vec!["x".repeat(KEPT_JOB_BYTES).into()],
         named: Vec::new(),
     }
     .pack();
@@ -100,7 +100,7 @@ async fn on_the_small_disk() {
         failed += 1;
         assert!(failed < 100, "there is room enough");
     }
-    assert!(failed as usize * STEP as usize > KEPT, "{failed}");
+    assert!(failed as usize * STEP as usize > KEPT_JOB_BYTES, "{failed}");
     println!("{failed} attempts failed");
     store.close().await;
     drop(store);

@@ -336,7 +336,7 @@ async fn parts_of_nothing_go_at_the_next_start_and_those_of_returns_never() {
     store.close().await;
     drop(store);
     let elsewhere = rusqlite::Connection::open(&place.files()[0]).unwrap();
-    return_parts::insert(&elsewhere, 7 * return_parts::MOST + 3, b"of nothing").unwrap();
+    return_parts::insert(&elsewhere, 7 * return_parts::MAX_PARTS + 3, b"of nothing").unwrap();
     // As if the last statement of the return had failed.
     let note = "INSERT INTO transfers (first, jid, minion, id, total)
                 SELECT parts, jid, minion, zeroblob(32), 9999999 FROM returns";

@@ -17,7 +17,7 @@ use crate::master_files::{MAX_SCRIPT, MasterScript, TemplateEngine};
 use crate::{JobContext, Outcome, Prepared};
 
 /// The largest script, in bytes.
-const MOST: u64 = MAX_SCRIPT as u64;
+const MAX_SCRIPT_BYTES: u64 = MAX_SCRIPT as u64;
 
 /// The beginning of the URL of a file that the master serves.
 const FILE_SERVER: &str = "salt://";
@@ -312,9 +312,9 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
     let mut contents = Vec::new();
     fs::File::open(path)?
-        .take(MOST + 1)
+        .take(MAX_SCRIPT_BYTES + 1)
         .read_to_end(&mut contents)?;
-    match contents.len() as u64 > MOST {
+    match contents.len() as u64 > MAX_SCRIPT_BYTES {
         true => Err(std::io::Error::other("it has more than 64 MiB")),
         false => Ok(contents),
     }

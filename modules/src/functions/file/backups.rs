@@ -19,7 +19,7 @@ use super::replacement::put;
 use crate::JobContext;
 
 /// The time behind the name of a file, in UTC. Names in the order of the alphabet are in the order of time.
-const TIME: &[BorrowedFormatItem<'_>] =
+const TIME_SUFFIX: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
 
 /// Whether what is overwritten is kept.
@@ -81,7 +81,7 @@ pub(super) fn keep(
         )
     };
     let time = OffsetDateTime::from(Clock.wall())
-        .format(TIME)
+        .format(TIME_SUFFIX)
         .map_err(|why| unkept(&why))?;
     name.extend_from_slice(time.as_bytes());
     saline_private_files::create_folder(&folder).map_err(|why| unkept(&why))?;
@@ -108,7 +108,7 @@ fn kept(cache_dir: &Path, path: &AbsolutePath) -> Result<Vec<Kept>, Failure> {
         .filter_map(|entry| {
             let name = entry.file_name();
             let time = str::from_utf8(name.as_bytes().strip_prefix(&*beginning)?).ok()?;
-            PrimitiveDateTime::parse(time, TIME).ok()?;
+            PrimitiveDateTime::parse(time, TIME_SUFFIX).ok()?;
             Some(Kept {
                 path: entry.path(),
                 time: time.to_owned(),

@@ -88,11 +88,11 @@ pub(super) fn owner<'a>(text: &'a str, path: &str) -> Option<&'a str> {
 
 /// Returns the last lines of an output that say something.
 pub(super) fn last_lines(text: &str) -> Vec<&str> {
-    const MOST: usize = 20;
+    const MAX_LINES: usize = 20;
     let lines = text
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.collect();
-    lines[lines.len().saturating_sub(MOST)..].to_vec()
+    lines[lines.len().saturating_sub(MAX_LINES)..].to_vec()
 }

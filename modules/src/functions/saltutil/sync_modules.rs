@@ -19,7 +19,7 @@ const FOLDER: &str = "_modules";
 const MODE: u32 = 0o700;
 
 /// The most modules.
-const MOST: usize = 256;
+const MAX_MODULES: usize = 256;
 
 /// The names of environments: a list, or a text with commas between them.
 #[derive(Debug, Clone)]
@@ -113,9 +113,9 @@ fn places(job: &JobContext<'_>, environments: &[String]) -> Result<Vec<FilePlace
                     path: entry.path,
                 });
             }
-            match places.len() > MOST {
+            match places.len() > MAX_MODULES {
                 true => Err(Failure::Execution(format!(
-                    "there are more than {MOST} modules"
+                    "there are more than {MAX_MODULES} modules"
                 ))),
                 false => Ok(()),
             }

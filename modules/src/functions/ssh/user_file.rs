@@ -17,7 +17,7 @@ use rustix::process::{Gid, Uid, geteuid};
 use crate::accounts::Account;
 
 /// The largest file, in bytes.
-const MOST: u64 = 4 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -149,8 +149,10 @@ impl UserFile {
             return Err(io::Error::other(format!("{path} is not a regular file")));
         }
         let mut bytes = Vec::new();
-        File::from(file).take(MOST + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > MOST {
+        File::from(file)
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > MAX_FILE_BYTES {
             true => Err(io::Error::other(format!(
                 "{} has more than 4 MiB",
                 self.path.display()

@@ -6,7 +6,7 @@ use saline_protocol::transport::Clock;
 
 use super::*;
 
-const LIMITS: TransferLimits = TransferLimits {
+const TIGHT_LIMITS: TransferLimits = TransferLimits {
     largest: 1_000,
     most: 2_000,
 };
@@ -36,7 +36,7 @@ fn whole(length: usize) -> Outgoing {
 
 #[tokio::test(start_paused = true)]
 async fn what_fits_nothing_is_malformed_and_leaves_nothing() {
-    let (mut transfers, a, now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+    let (mut transfers, a, now) = (Transfers::new(TIGHT_LIMITS), key("a", 1), Clock.now());
     let good = whole(500).part(0, 100);
     for bad in [
         Part {
@@ -67,17 +67,17 @@ async fn what_fits_nothing_is_malformed_and_leaves_nothing() {
         most: 1 << 21,
     });
     let whole = whole(1 << 20);
-    for offset in 0..MOST as u64 {
+    for offset in 0..MAX_PARTS as u64 {
         assert!(write(&mut crumbs, &a, &whole.part(offset, 1), now));
     }
-    let admission = crumbs.admit(&a, 1, &whole.part(MOST as u64, 1), now);
+    let admission = crumbs.admit(&a, 1, &whole.part(MAX_PARTS as u64, 1), now);
     assert!(matches!(admission, Admission::Malformed));
     assert_eq!((crumbs.bytes, crumbs.take_unneeded().len()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn announcing_much_takes_no_room() {
-    let (mut transfers, now) = (Transfers::new(LIMITS), Clock.now());
+    let (mut transfers, now) = (Transfers::new(TIGHT_LIMITS), Clock.now());
     for minion in ["a", "b", "c", "d"] {
         for job in 0..10 {
             let announced = whole(1_000).part(0, 1);
@@ -92,7 +92,7 @@ async fn announcing_much_takes_no_room() {
 
 #[tokio::test(start_paused = true)]
 async fn what_stands_still_or_crawls_gives_way() {
-    let mut transfers = Transfers::new(LIMITS);
+    let mut transfers = Transfers::new(TIGHT_LIMITS);
     let (still, crawling) = (key("still", 1), key("crawling", 1));
     let begun = Clock.now();
     assert!(write(
@@ -149,7 +149,7 @@ async fn what_stands_still_or_crawls_gives_way() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_written_is_given_back() {
-    let (mut transfers, a, now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+    let (mut transfers, a, now) = (Transfers::new(TIGHT_LIMITS), key("a", 1), Clock.now());
     let whole = whole(500);
     let Admission::Write(first) = transfers.admit(&a, 1, &whole.part(0, 100), now) else {
         panic!("there is room");
@@ -173,14 +173,14 @@ async fn what_is_not_written_is_given_back() {
 
 #[tokio::test(start_paused = true)]
 async fn one_without_a_part_for_an_hour_is_forgotten() {
-    let (mut transfers, a) = (Transfers::new(LIMITS), key("a", 1));
+    let (mut transfers, a) = (Transfers::new(TIGHT_LIMITS), key("a", 1));
     assert!(write(
         &mut transfers,
         &a,
         &whole(500).part(0, 100),
         Clock.now()
     ));
-    tokio::time::advance(KEPT - Duration::from_secs(1)).await;
+    tokio::time::advance(STALLED_LIFETIME - Duration::from_secs(1)).await;
     assert!(transfers.sweep(Clock.now()).is_empty());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(transfers.sweep(Clock.now()), [a]);
@@ -223,7 +223,7 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn a_return_is_arriving_while_its_parts_come() {
-    let (mut transfers, a, mut now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+    let (mut transfers, a, mut now) = (Transfers::new(TIGHT_LIMITS), key("a", 1), Clock.now());
     assert!(!transfers.is_arriving(&a, now));
     let whole = whole(300);
     for offset in [0, 100] {
