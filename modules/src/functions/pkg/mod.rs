@@ -5,7 +5,7 @@
 //! | `install` | the functions that install and upgrade |
 //! | `removal` | the functions that remove |
 //! | `hold` | the functions that put packages on hold |
-//! | `listed` | the functions that tell which packages there are, and fetch the lists of repositories |
+//! | `queries` | the functions that tell which packages there are, and fetch the lists of repositories |
 //! | `asked` | the types of their parameters |
 //! | `apt`, `dpkg`, `output`, `changes` | the programs, what they print, and what they changed |
 
@@ -15,8 +15,8 @@ mod changes;
 mod dpkg;
 mod hold;
 mod install;
-mod listed;
 mod output;
+mod queries;
 mod removal;
 #[cfg(test)]
 mod tests;
@@ -27,21 +27,21 @@ use crate::Functions;
 
 pub(super) const FUNCTIONS: Functions = &[
     &removal::AUTOREMOVE,
-    &listed::AVAILABLE_VERSION,
-    &listed::FILE_LIST,
+    &queries::AVAILABLE_VERSION,
+    &queries::FILE_LIST,
     &hold::HOLD,
     &install::INSTALL,
-    &listed::LATEST_VERSION,
-    &listed::LIST_PKGS,
-    &listed::LIST_UPGRADES,
-    &listed::OWNER,
+    &queries::LATEST_VERSION,
+    &queries::LIST_PKGS,
+    &queries::LIST_UPGRADES,
+    &queries::OWNER,
     &removal::PURGE,
-    &listed::REFRESH_DB,
+    &queries::REFRESH_DB,
     &removal::REMOVE,
     &hold::UNHOLD,
     &install::UPGRADE,
-    &listed::UPGRADE_AVAILABLE,
-    &listed::VERSION,
+    &queries::UPGRADE_AVAILABLE,
+    &queries::VERSION,
 ];
 
 /// Returns what a machine without apt lacks.

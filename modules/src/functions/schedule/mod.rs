@@ -2,17 +2,19 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `listed` | the functions that show jobs |
-//! | `changed` | the functions that add, change and delete jobs |
-//! | `switched` | the functions that have jobs run by the clock or not, and that save the schedule |
+//! | `queries` | the functions that show jobs |
+//! | `add_modify_delete` | the functions that add, change and delete jobs |
+//! | `enable_disable` | the functions that have jobs run by the clock or not |
 //! | `single_runs` | the functions about one run of a job |
-//! | `elsewhere` | the functions that Salt has for the schedules of other minions |
+//! | `save_reload` | the functions that save the schedule and read it again |
+//! | `copy_move` | the functions that Salt has for the schedules of other minions |
 
-mod changed;
-mod elsewhere;
-mod listed;
+mod add_modify_delete;
+mod copy_move;
+mod enable_disable;
+mod queries;
+mod save_reload;
 mod single_runs;
-mod switched;
 
 use std::sync::Arc;
 
@@ -23,25 +25,25 @@ use saline_schedule::{ChangeError, Scheduler};
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[
-    &listed::LIST,
-    &changed::ADD,
-    &changed::MODIFY,
-    &changed::DELETE,
-    &changed::PURGE,
-    &switched::ENABLE,
-    &switched::DISABLE,
-    &switched::ENABLE_JOB,
-    &switched::DISABLE_JOB,
+    &queries::LIST,
+    &add_modify_delete::ADD,
+    &add_modify_delete::MODIFY,
+    &add_modify_delete::DELETE,
+    &add_modify_delete::PURGE,
+    &enable_disable::ENABLE,
+    &enable_disable::DISABLE,
+    &enable_disable::ENABLE_JOB,
+    &enable_disable::DISABLE_JOB,
     &single_runs::RUN_JOB,
     &single_runs::SKIP_JOB,
     &single_runs::POSTPONE_JOB,
-    &elsewhere::COPY,
-    &elsewhere::MOVE,
-    &switched::SAVE,
-    &switched::RELOAD,
-    &listed::IS_ENABLED,
-    &listed::SHOW_NEXT_FIRE_TIME,
-    &listed::JOB_STATUS,
+    &copy_move::COPY,
+    &copy_move::MOVE,
+    &save_reload::SAVE,
+    &save_reload::RELOAD,
+    &queries::IS_ENABLED,
+    &queries::SHOW_NEXT_FIRE_TIME,
+    &queries::JOB_STATUS,
 ];
 
 fn scheduler<'a>(job: &'a JobContext<'_>) -> Result<&'a Arc<Scheduler>, Failure> {

@@ -4,15 +4,15 @@
 //! |---|---|
 //! | `activity` | the functions that start and stop units |
 //! | `files` | the functions that enable and mask them |
-//! | `listed` | the functions that tell which units there are |
+//! | `queries` | the functions that tell which units there are |
 //! | `systemd`, `manager`, `properties` | systemd, as it is asked over D-Bus |
 //! | `unit_name` | the names of units |
 
 mod activity;
 mod files;
-mod listed;
 mod manager;
 mod properties;
+mod queries;
 mod systemd;
 #[cfg(test)]
 mod tests;
@@ -26,24 +26,24 @@ use self::unit_name::UnitName;
 use crate::Functions;
 
 pub(super) const FUNCTIONS: Functions = &[
-    &listed::AVAILABLE,
+    &queries::AVAILABLE,
     &files::DISABLE,
     &files::DISABLED,
     &files::ENABLE,
     &files::ENABLED,
-    &listed::GET_ALL,
-    &listed::GET_DISABLED,
-    &listed::GET_ENABLED,
-    &listed::GET_RUNNING,
-    &listed::GET_STATIC,
+    &queries::GET_ALL,
+    &queries::GET_DISABLED,
+    &queries::GET_ENABLED,
+    &queries::GET_RUNNING,
+    &queries::GET_STATIC,
     &files::MASK,
     &files::MASKED,
-    &listed::MISSING,
+    &queries::MISSING,
     &activity::RELOAD,
     &activity::RESTART,
-    &listed::SHOW,
+    &queries::SHOW,
     &activity::START,
-    &listed::STATUS,
+    &queries::STATUS,
     &activity::STOP,
     &files::UNMASK,
 ];

@@ -1,10 +1,10 @@
-//! The functions that have jobs run by the clock or not, and that save the schedule.
+//! The functions that have jobs run by the clock or not.
 
 use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_schedule::ChangeError;
 
-use super::{changes, made, nothing, scheduler, told};
+use super::{changes, made, nothing, scheduler};
 use crate::JobContext;
 
 /// Has the jobs of the schedule run by the clock.
@@ -128,31 +128,4 @@ fn set_job(
     };
     let enable = || scheduler.enable_job(name, enabled, persist);
     Ok(made(test, words, changes, check, enable))
-}
-
-/// Saves the schedule, with what was added with `persist=False`.
-///
-/// CLI Example:
-///
-///     saline '*' schedule.save
-#[function(changes, in_minion)]
-pub(super) fn save(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<Value, Failure> {
-    let scheduler = scheduler(job)?;
-    let words = (
-        "Schedule would be saved.".to_owned(),
-        "Schedule (non-pillar items) saved.".to_owned(),
-    );
-    Ok(made(test, words, nothing(), || Ok(()), || scheduler.save()))
-}
-
-/// Forgets what is not saved, and reads the saved schedule again. The configuration files are read again on SIGHUP.
-///
-/// CLI Example:
-///
-///     saline '*' schedule.reload
-#[function(in_minion)]
-pub(super) fn reload(job: &JobContext<'_>) -> Result<Value, Failure> {
-    scheduler(job)?.reload();
-    let comment = "Reloaded schedule on minion.".to_owned();
-    Ok(told(true, comment, nothing()))
 }
