@@ -8,23 +8,23 @@
 
 pub(crate) mod account;
 mod account_limits;
+mod concurrency_limit;
 mod cost;
 mod operator_budgets;
 pub(crate) mod shares;
 pub(crate) mod token_buckets;
 pub(crate) mod turns;
-mod under_way;
 
 use saline_messages::MinionId;
 use saline_protocol::transport::Clock;
 
 pub(crate) use account::Accounts;
+pub(crate) use concurrency_limit::{ConcurrencyLimit, RequestPermit};
 pub(crate) use cost::Cost;
 pub(crate) use operator_budgets::OperatorBudgets;
 pub(crate) use shares::Shares;
 pub(crate) use token_buckets::{Rate, TokenBucket, TokenBuckets};
 pub(crate) use turns::Turns;
-pub(crate) use under_way::{RequestUnderWay, UnderWay};
 
 /// The largest number of minions whose buckets are told apart.
 pub(crate) const MAX_MINIONS: usize = 20_000;

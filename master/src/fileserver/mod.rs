@@ -32,7 +32,7 @@ use saline_messages::{
 use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
-use crate::bounds::UnderWay;
+use crate::bounds::ConcurrencyLimit;
 use crate::settings::LiveSettings;
 pub(crate) use figures::FileFigures;
 use hashes::Hashes;
@@ -67,7 +67,7 @@ pub(crate) struct FileServer {
     pushed: Arc<PushedFiles>,
     uploads: Arc<Uploads>,
     window: Arc<SendingWindow>,
-    under_way: Arc<UnderWay>,
+    concurrency: Arc<ConcurrencyLimit>,
     /// One permit for each request that may wait.
     places: Arc<Semaphore>,
     figures: Arc<FileFigures>,
@@ -105,7 +105,7 @@ impl FileServer {
             )),
             uploads: Arc::new(Uploads::new(uploads, Arc::clone(&figures), context.clone())),
             window: Arc::new(SendingWindow::new(context.clock)),
-            under_way: UnderWay::new(MOST_OF_ONE),
+            concurrency: ConcurrencyLimit::new(MOST_OF_ONE),
             places: Arc::new(Semaphore::new(MOST_AT_ONCE)),
             figures,
         }
@@ -122,7 +122,7 @@ impl FileServer {
     /// A hash, a listing or a write that was begun is finished.
     pub(crate) async fn answer(&self, id: &MinionId, request: FileRequest) -> MinionReply {
         self.figures.count_request();
-        let (Some(_under_way), Ok(_place)) = (self.under_way.begin(id), self.places.try_acquire())
+        let (Some(_permit), Ok(_place)) = (self.concurrency.begin(id), self.places.try_acquire())
         else {
             return MinionReply::busy(BUSY);
         };

@@ -37,7 +37,7 @@ pub(crate) mod store_size;
 pub(crate) mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
-mod unfollowed;
+mod withdraw_unfollowed;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

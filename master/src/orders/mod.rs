@@ -4,14 +4,14 @@
 mod batch_choice;
 mod cancel;
 mod error;
+mod identity_change;
 mod publish;
 mod target_resolver;
 mod trusted;
-mod unfollowed;
 
 pub use cancel::CancelOrder;
 pub use error::OrderError;
+pub(crate) use identity_change::withdraw_unfollowed;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
 pub use trusted::{Chosen, Claimed, IncludedBy, Trusted};
-pub(crate) use unfollowed::withdraw_unfollowed;

@@ -31,7 +31,7 @@ use saline_render::process::{RenderCounts, RenderProgram, Renderers};
 use saline_targeting::Nodegroups;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::bounds::{RequestUnderWay, TokenBuckets, UnderWay, report_limiter};
+use crate::bounds::{ConcurrencyLimit, RequestPermit, TokenBuckets, report_limiter};
 use crate::orders::{ResolveError, TargetResolver, Trusted};
 use crate::settings::LiveSettings;
 pub(crate) use compile::AskedEnvironments;
@@ -95,7 +95,7 @@ struct Parts {
     numbers: Arc<StateNumbers>,
     kept: KeptPillars,
     /// One compilation of each minion.
-    under_way: Arc<UnderWay>,
+    concurrency: Arc<ConcurrencyLimit>,
     /// One permit for each request that may wait.
     places: Semaphore,
     turns: Arc<Semaphore>,
@@ -149,7 +149,7 @@ impl Pillars {
             tree: Mutex::default(),
             numbers: Arc::default(),
             kept: KeptPillars::default(),
-            under_way: UnderWay::new(1),
+            concurrency: ConcurrencyLimit::new(1),
             places: Semaphore::new(MOST_AT_ONCE),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             limiter: report_limiter(context.clock),
@@ -183,11 +183,11 @@ impl Pillars {
                 if named.any(|name| files.is_kept_from(id, name)) {
                     return PillarAnswer::Reply(PillarReply::Refused(PillarRefusal::NoEnvironment));
                 }
-                let Some(under_way) = parts.under_way.begin(id) else {
+                let Some(permit) = parts.concurrency.begin(id) else {
                     return PillarAnswer::Busy(BUSY);
                 };
                 let asked = AskedEnvironments { saltenv, pillarenv };
-                match self.compile_for(id, &asked, under_way).await {
+                match self.compile_for(id, &asked, permit).await {
                     Ok(whole) => PillarAnswer::Reply(self.first_part(id, whole, known, bytes)),
                     Err(NotCompiled::Busy) => PillarAnswer::Busy(BUSY),
                     Err(NotCompiled::NoEnvironment { .. }) => {
@@ -220,9 +220,9 @@ impl Pillars {
         &self,
         id: &MinionId,
         asked: &AskedEnvironments,
-        under_way: RequestUnderWay,
+        permit: RequestPermit,
     ) -> Result<Outgoing, NotCompiled> {
-        let (compiled, settings) = self.compiled(id, asked, Some(under_way)).await?;
+        let (compiled, settings) = self.compiled(id, asked, Some(permit)).await?;
         let Compiled { pillar, packed } = compiled;
         let environment = asked.kept_for(settings.strategy);
         let kept = &self.0.kept;
@@ -289,7 +289,7 @@ impl Pillars {
         &self,
         id: &MinionId,
         asked: &AskedEnvironments,
-        under_way: Option<RequestUnderWay>,
+        permit: Option<RequestPermit>,
     ) -> Result<(Compiled, Arc<PillarSettings>), NotCompiled> {
         let (compiled, settings) = self
             .work_on(id, asked, |work| {
@@ -300,7 +300,7 @@ impl Pillars {
                 let figures = &work.parts.figures;
                 figures.count_compiled(took, pillar.errors.is_empty());
                 // The next request of the minion finds its turn.
-                drop(under_way);
+                drop(permit);
                 Compiled { pillar, packed }
             })
             .await?;

@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_messages::MinionId;
 
-/// The numbers of requests of one kind that are under way.
+/// Limits how many requests of one kind each minion has under way.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct ConcurrencyLimit {
     /// The most of one minion.
     most: usize,
     numbers: Mutex<HashMap<MinionId, usize>>,
 }
 
-/// A request that is under way until this is dropped.
+/// The permit of a request, which is under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct RequestUnderWay {
-    all: Arc<UnderWay>,
+pub(crate) struct RequestPermit {
+    all: Arc<ConcurrencyLimit>,
     id: MinionId,
 }
 
-impl UnderWay {
-    /// Creates the numbers of requests of which one minion may have `most`.
+impl ConcurrencyLimit {
+    /// Creates a limit of `most` requests of each minion.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -31,14 +31,14 @@ impl UnderWay {
     }
 
     /// Begins a request of a minion; none when it has as many as it may.
-    pub(crate) fn begin(self: &Arc<Self>, id: &MinionId) -> Option<RequestUnderWay> {
+    pub(crate) fn begin(self: &Arc<Self>, id: &MinionId) -> Option<RequestPermit> {
         let mut numbers = self.lock();
         let number = numbers.entry(id.clone()).or_default();
         if *number >= self.most {
             return None;
         }
         *number += 1;
-        Some(RequestUnderWay {
+        Some(RequestPermit {
             all: Arc::clone(self),
             id: id.clone(),
         })
@@ -50,7 +50,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for RequestUnderWay {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         let mut numbers = self.all.lock();
         match numbers.get_mut(&self.id) {
@@ -67,7 +67,10 @@ mod tests {
     #[test]
     fn one_minion_has_a_bounded_number_and_others_have_theirs() {
         const MAX_OF_ONE: usize = 3;
-        let (all, one) = (UnderWay::new(MAX_OF_ONE), MinionId::parse("a").unwrap());
+        let (all, one) = (
+            ConcurrencyLimit::new(MAX_OF_ONE),
+            MinionId::parse("a").unwrap(),
+        );
         let other = MinionId::parse("b").unwrap();
         let mut begun: Vec<_> = (0..MAX_OF_ONE).map(|_| all.begin(&one).unwrap()).collect();
         assert!(all.begin(&one).is_none());
