@@ -13,7 +13,7 @@ pub struct Paths {
     pub pki_dir: PathBuf,
     /// `cachedir`: data that can be made again, and the local operator's key.
     pub cache_dir: PathBuf,
-    /// `state_dir`: what must not be lost: the master's job store, a minion's spool.
+    /// `state_dir`: what must not be lost: the master's stores of jobs and events and its tokens, a minion's spool and schedule.
     pub state_dir: PathBuf,
     /// `sock_dir`: sockets and the lock, 0700.
     pub sock_dir: PathBuf,

@@ -34,13 +34,13 @@ pub(super) const fn pki_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     }
 }
 
-pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
+pub(super) const fn cachedir<C: Role>(default: &'static str, help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "cachedir",
         secrecy: Secrecy::Public,
         unit: "path",
         default,
-        help: "The folder of data that can be made again: grains, and outputs of commands that were too large.",
+        help,
         read: |config, given| {
             config.paths().cache_dir = given.path()?;
             Ok(())

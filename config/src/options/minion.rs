@@ -395,10 +395,17 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     ),
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/minion"),
-    common::cachedir("/var/cache/saline/minion"),
+    common::cachedir(
+        "/var/cache/saline/minion",
+        "The folder of data whose loss costs no job: the files and modules that came from the master, the pillar where \
+         `minion_pillar_cache` says so, outputs of commands that were too large, what files were before functions changed them, \
+         and the note of a planned restart of the machine.",
+    ),
     common::state_dir(
         "/var/lib/saline/minion",
-        "The folder of the spool: jobs that were begun, and returns that the master has not acknowledged.",
+        "The folder of what must not be lost: the spool with the jobs that were begun and the returns that the master has not \
+         acknowledged, large returns of jobs that outlive the minion, the jobs that functions added to the schedule, and when jobs \
+         of the schedule ran.",
     ),
     common::sock_dir("/run/saline/minion"),
     common::pidfile(),
