@@ -1,6 +1,7 @@
 //! Completion of command lines for shells, whose scripts ask the program itself: `saline --complete INDEX WORD...` prints the
 //! candidates for the word at the index, one a line. Completion asks no master: it takes the ids of minions from the files of their
-//! accepted keys, which root and the master's user can list, and nodegroups from the configuration.
+//! accepted keys, which root and the master's user can list, nodegroups from the configuration, and the functions of minions' own
+//! modules from the file in which the master keeps their names.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, Command, CommandFactory};
 use saline_config::MasterConfig;
+use saline_messages::is_plain_name;
 use saline_protocol::transport::Registry;
 
 use crate::arguments::{CallArguments, CpArguments, KeyArguments, RunArguments, SalineArguments};
@@ -232,10 +234,29 @@ impl Line {
         let documents = self.given.iter().any(|option| option == "doc");
         match (self.program, self.position) {
             (Program::Saline | Program::Cp, 0) => self.targets(registry),
-            (Program::Saline, 1) | (Program::Call | Program::Run, 0) => functions(),
-            (Program::Saline | Program::Call | Program::Run, _) if documents => functions(),
+            (Program::Saline, at) if at == 1 || documents => {
+                let mut all = functions();
+                all.extend(self.own_functions(registry));
+                all.sort();
+                all.dedup();
+                all
+            }
+            (Program::Call | Program::Run, 0) => functions(),
+            (Program::Call | Program::Run, _) if documents => functions(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the functions of minions' own modules, as the master last wrote them; none for who may not read the file.
+    fn own_functions(&self, registry: &Registry) -> Vec<String> {
+        let path = self
+            .config(registry)
+            .unwrap_or_default()
+            .own_functions_file();
+        let names = std::fs::read_to_string(path).unwrap_or_default();
+        // A name with other characters is no name of a function, and shells would read more in it.
+        let names = names.lines().filter(|name| is_plain_name(name));
+        names.map(str::to_owned).collect()
     }
 
     /// Returns the candidates for a target of the kind that the earlier options name.
@@ -299,7 +320,8 @@ fn takes_value(arg: &Arg) -> bool {
 mod tests {
     use super::*;
 
-    /// Completes the last word of a line in a folder with a configuration, three accepted minions and a pending one.
+    /// Completes the last word of a line in a folder with a configuration, three accepted minions and a pending one. One of the
+    /// minions has functions of its own.
     fn completed(program: Program, line: &str) -> String {
         let root = tempfile::tempdir().unwrap();
         let config = format!(
@@ -318,6 +340,10 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
+        let cache = root.path().join("var/cache/saline/master");
+        std::fs::create_dir_all(&cache).unwrap();
+        let names = "vhosts.enable\ntest.ping\n$(id)\nvhosts.disable\n";
+        std::fs::write(cache.join("own_functions"), names).unwrap();
         let line = line.replace("DIR", &root.path().display().to_string());
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let line = Line::read(program, &words, words.len() - 1);
@@ -351,6 +377,15 @@ mod tests {
             "test.ping test.sleep"
         );
         assert_eq!(completed(Program::Saline, "saline * test.sleep "), "");
+        assert_eq!(
+            completed(Program::Saline, "saline -c DIR * "),
+            "test.ping test.sleep vhosts.disable vhosts.enable"
+        );
+        assert_eq!(
+            completed(Program::Saline, "saline -c DIR * -d v"),
+            "vhosts.disable vhosts.enable"
+        );
+        assert_eq!(completed(Program::Run, "saline-run -c DIR v"), "");
         assert_eq!(
             completed(Program::Saline, "saline * -d test.ping test.s"),
             "test.sleep"

@@ -230,6 +230,11 @@ impl MasterConfig {
         self.paths.state_dir.join("tokens.sqlite")
     }
 
+    /// `cachedir/own_functions`: the names of the functions of minions' own modules, for completion.
+    pub fn own_functions_file(&self) -> PathBuf {
+        self.paths.cache_dir.join("own_functions")
+    }
+
     /// `cachedir/grains.sqlite`: the last known grains of the minions.
     pub fn grains_file(&self) -> PathBuf {
         self.paths.cache_dir.join("grains.sqlite")

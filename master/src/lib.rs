@@ -22,6 +22,7 @@
 //! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`runners`] | carries out the functions that run on the master |
 //! | [`grains`] | keeps the grains that minions reported |
+//! | `functions` | keeps the functions that minions reported |
 //! | `pillar` | compiles the pillars of minions, and gives each its own |
 //! | `reactions` | knows which files react to which events, and renders them |
 //! | `reactor` | reads events, and carries out what such files order |
@@ -49,6 +50,7 @@ mod disk_figures;
 mod error;
 mod events;
 mod fileserver;
+mod functions;
 pub mod grains;
 mod health;
 mod jid;

@@ -14,6 +14,7 @@ use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::events::{DurableEvents, Events};
 use crate::fileserver::FileServer;
+use crate::functions::FunctionsTable;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
@@ -49,6 +50,7 @@ pub struct Maintenance {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) functions: Arc<FunctionsTable>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
     pub(crate) durable: Arc<DurableEvents>,
@@ -97,12 +99,13 @@ impl Maintenance {
         }
     }
 
-    /// Writes the grains that minions reported.
+    /// Writes the grains that minions reported, and the names of their own functions.
     async fn grains_flushes(&self) {
         let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
             self.grains.flush().await;
+            self.functions.flush().await;
         }
     }
 

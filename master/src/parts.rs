@@ -20,6 +20,7 @@ use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, Events, MinionEventFirer};
 use crate::fileserver::FileServer;
+use crate::functions::FunctionsTable;
 use crate::grains::GrainsTable;
 use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
@@ -67,6 +68,7 @@ pub(crate) struct MasterParts {
     disk: DiskReader,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
+    functions: Arc<FunctionsTable>,
     accounts: Arc<Accounts>,
     sessions: Arc<Sessions>,
     publisher: MinionPublisher,
@@ -158,6 +160,7 @@ impl MasterParts {
             disk: DiskReader::new(Arc::clone(&jobs), keys.clone()),
             jobs,
             grains,
+            functions: Arc::new(FunctionsTable::new(config.own_functions_file(), context)),
             clock: stores.clock,
             tokens: Arc::new(stores.tokens),
             keys,
@@ -254,6 +257,7 @@ impl MasterParts {
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             grains: Arc::clone(&self.grains),
+            functions: Arc::clone(&self.functions),
             minion_events: self.minion_event_firer(&limiter),
             accounts: Arc::clone(&self.accounts),
             presence: self.presence.clone(),
@@ -478,6 +482,7 @@ impl MasterParts {
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             grains: Arc::clone(&self.grains),
+            functions: Arc::clone(&self.functions),
             accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),
             durable: Arc::clone(&self.durable),

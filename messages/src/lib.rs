@@ -19,6 +19,7 @@ mod id;
 mod job;
 mod keys;
 mod minion;
+mod minion_functions;
 mod minion_job_state;
 mod operator;
 mod pillar;
@@ -61,6 +62,9 @@ pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use minion::{
     GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
     MinionEvents, MinionReply, MinionRequest, PendingRequest, PlannedEnd,
+};
+pub use minion_functions::{
+    FunctionsError, FunctionsReport, MAX_FUNCTIONS, MinionFunctions, is_plain_name,
 };
 pub use minion_job_state::MinionJobState;
 pub use operator::{

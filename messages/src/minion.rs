@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 use super::{
-    Admission, FileReply, FileRequest, Heartbeat, HeartbeatReply, Jid, JobAccount, PillarReply,
-    PillarRequest, Reconciliation, ReconciliationReply, RefusedVerb, Return, ReturnPart,
-    ReturnVerdict, ScheduledReturn, SignedJob, StartId,
+    Admission, FileReply, FileRequest, FunctionsReport, Heartbeat, HeartbeatReply, Jid, JobAccount,
+    PillarReply, PillarRequest, Reconciliation, ReconciliationReply, RefusedVerb, Return,
+    ReturnPart, ReturnVerdict, ScheduledReturn, SignedJob, StartId,
 };
 use saline_data::Packed;
 
@@ -93,6 +93,8 @@ pub enum MinionRequest {
     Scheduled(ScheduledReturn),
     /// Asks for the minion's pillar.
     Pillar(PillarRequest),
+    /// Reports the functions that the minion can run, after the session began and when they have changed.
+    Functions(FunctionsReport),
 }
 
 /// The grains of a minion: first their digest alone, and all of them if the master asks for them.
@@ -135,6 +137,7 @@ impl MinionRequest {
             Self::Files(_) => "Files",
             Self::Scheduled(_) => "Scheduled",
             Self::Pillar(_) => "Pillar",
+            Self::Functions(_) => "Functions",
         }
     }
 }
@@ -195,8 +198,8 @@ pub enum MinionReply {
     Refused(RefusedVerb),
     /// The reply to `Reconcile`.
     Reconciled(ReconciliationReply),
-    /// The reply to `Grains` with a digest alone: the master does not have these grains.
-    SendGrains,
+    /// The reply to `Grains` or `Functions` with a digest alone: the master does not have these.
+    SendAll,
     /// The reply to `Files`.
     Files(FileReply),
     /// The reply to `Pillar`.

@@ -12,18 +12,18 @@ use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
     CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, FileEntry,
-    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, GrainsReport,
-    GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
-    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent,
-    MinionEvents, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim,
-    NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, PeerVersion,
-    PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd, ProtocolVersions,
-    PublicationAddress, PublishRequest, Published, Reconciliation, ReconciliationReply,
-    RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd,
-    RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets, SeenFile, SessionId,
-    SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry, TokenName,
-    TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply, UploadRequest,
-    Welcome, decode, encode,
+    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, FunctionsReport,
+    GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount,
+    JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease,
+    MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionJobState, MinionPillar,
+    MinionReply, MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning,
+    Outgoing, Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest,
+    PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
+    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
+    SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
+    TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply,
+    UploadRequest, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -48,6 +48,16 @@ fn id() -> MinionId {
 
 fn request_id() -> RequestId {
     RequestId([0xaa; 16])
+}
+
+fn minion_functions() -> MinionFunctions {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    MinionFunctions {
+        built_in: names(&["test.ping"]),
+        own: names(&["vhosts.enable"]),
+        undescribed: names(&["backups"]),
+        may_grow: true,
+    }
 }
 
 fn arguments() -> Arguments {
@@ -426,6 +436,12 @@ fn minion(lines: &mut String) {
         let asked = MinionRequest::Pillar(asked);
         request(lines, &format!("Pillar.{name}"), asked);
     }
+    let functions = minion_functions().to_bytes();
+    for (name, functions) in [("None", None), ("Some", Some(functions.clone()))] {
+        let digest = FunctionsReport::digest_of(&minion_functions().to_bytes());
+        let report = MinionRequest::Functions(FunctionsReport { digest, functions });
+        request(lines, &format!("Functions.{name}"), report);
+    }
 
     let scheduled = ScheduledReturn {
         run: ScheduledRun {
@@ -468,7 +484,7 @@ fn minion(lines: &mut String) {
     };
     reply(lines, "Reconciled", MinionReply::Reconciled(reconciled));
     reply(lines, "Done", MinionReply::Done);
-    reply(lines, "SendGrains", MinionReply::SendGrains);
+    reply(lines, "SendAll", MinionReply::SendAll);
     for (name, told) in file_replies() {
         reply(lines, &format!("Files.{name}"), MinionReply::Files(told));
     }

@@ -13,6 +13,7 @@ use saline_render::process::{RenderProgram, Renderers};
 use saline_schedule::Scheduler;
 
 use crate::event_queue::EventQueue;
+use crate::function_changes::FunctionChanges;
 use crate::grains::GrainStore;
 use crate::job::{JobControl, Running, RunningJob, Stop, Woken};
 use crate::local_events::LocalEvents;
@@ -40,6 +41,8 @@ pub struct Host {
     pub pillar: PillarStore,
     /// Asks the master for the pillar; unset where no master takes part.
     pub master_pillar: OnceLock<Box<dyn MasterPillar>>,
+    /// Tells when the minion's functions may have changed.
+    pub function_changes: FunctionChanges,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// The events that wait for the minion's own bus.
@@ -91,6 +94,7 @@ impl Host {
             master_pillar: OnceLock::new(),
             schedule: None,
             running: Running::default(),
+            function_changes: FunctionChanges::default(),
             stop,
             cache_dir: config.paths.cache_dir.clone(),
             pki_dir: config.paths.pki_dir.clone(),

@@ -11,6 +11,7 @@ mod change;
 pub mod command;
 pub mod event_queue;
 mod executables;
+mod function_changes;
 mod functions;
 pub mod grains;
 mod hidden_values;
@@ -18,6 +19,7 @@ mod host;
 pub mod job;
 mod job_context;
 pub mod job_process;
+mod known_functions;
 mod line_file;
 pub mod local_events;
 pub mod master_files;
@@ -35,6 +37,7 @@ mod system_program;
 #[cfg(test)]
 mod tests;
 
+pub use function_changes::FunctionChanges;
 pub use host::Host;
 pub use job_context::JobContext;
 pub use modules::{Functions, LiveModules, Modules};

@@ -43,7 +43,7 @@ pub(crate) const fn everywhere(name: &'static str, functions: Functions) -> Modu
 pub struct Modules {
     pub(crate) registry: Registry<JobContext<'static>>,
     /// The modules that were left out, each with what the machine lacks.
-    absent: BTreeMap<String, String>,
+    pub(crate) absent: BTreeMap<String, String>,
     pub(crate) executables: Executables,
     is_of_this_machine: bool,
 }
@@ -192,7 +192,7 @@ impl Modules {
     }
 
     /// Whether the name of a module belongs to none of the executables.
-    fn is_built_in(&self, module: &str) -> bool {
+    pub(crate) fn is_built_in(&self, module: &str) -> bool {
         let mut names = self
             .registry
             .iter()

@@ -51,3 +51,4 @@ mod swarm;
 mod targets;
 mod tls;
 mod tokens;
+mod unknown_functions;

@@ -107,6 +107,7 @@ impl Action {
                 | MinionRequest::PendingJobs { .. }
                 | MinionRequest::FireEvents(_)
                 | MinionRequest::Grains(_)
+                | MinionRequest::Functions(_)
                 | MinionRequest::Files(_)
                 | MinionRequest::Pillar(_)
                 | MinionRequest::Reconcile(_)

@@ -29,6 +29,8 @@ pub(crate) enum Resource {
     Presences,
     /// The reports of all grains.
     Grains,
+    /// The reports of all functions.
+    Functions,
     /// The parts of large returns.
     Parts,
     /// The requests about files.
@@ -49,7 +51,7 @@ pub(crate) enum Resource {
 
 impl Resource {
     /// Every resource, in the order of their numbers.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::BytesIn,
         Self::BytesOut,
         Self::Rows,
@@ -57,6 +59,7 @@ impl Resource {
         Self::Syncs,
         Self::Presences,
         Self::Grains,
+        Self::Functions,
         Self::Parts,
         Self::Files,
         Self::Pillars,
@@ -78,6 +81,7 @@ impl fmt::Display for Resource {
             Self::Syncs => "its requests that are written to the disk",
             Self::Presences => "its reconciliations and farewells",
             Self::Grains => "its reports of changed grains",
+            Self::Functions => "its reports of changed functions",
             Self::Parts => "the parts of its large returns",
             Self::Files => "its requests about files",
             Self::Pillars => "the pillars that are compiled for it",
@@ -112,6 +116,9 @@ pub(crate) struct AccountLimits {
     pub(crate) presences: Rate,
     /// Reports of all grains. One in ten seconds, ten at once: grains change seldom, and each report is written.
     pub(crate) grains: Rate,
+    /// Reports of all functions. One a second, thirty at once: they change with the modules of the minion, and each is decoded
+    /// and kept in memory alone.
+    pub(crate) functions: Rate,
     /// Parts of large returns. 2,000 a second: parts of 256 KiB at `bytes_in`, and some that are sent again.
     pub(crate) parts: Rate,
     /// Requests about files. 2,000 a second: parts of 128 KiB at `bytes_out`, or two thousand small files, each of
@@ -150,6 +157,10 @@ impl Default for AccountLimits {
                 per_second: 0.1,
                 burst: 10.0,
             },
+            functions: Rate {
+                per_second: 1.0,
+                burst: 30.0,
+            },
             parts: rate(2_000.0),
             files: rate(2_000.0),
             pillars: Rate {
@@ -177,6 +188,7 @@ impl AccountLimits {
             Resource::Syncs => self.syncs,
             Resource::Presences => self.presences,
             Resource::Grains => self.grains,
+            Resource::Functions => self.functions,
             Resource::Parts => self.parts,
             Resource::Files => self.files,
             Resource::Pillars => self.pillars,

@@ -57,6 +57,9 @@ impl Cost {
             MinionRequest::Grains(report) => {
                 cost.add(Resource::Grains, usize::from(report.grains.is_some()));
             }
+            MinionRequest::Functions(report) => {
+                cost.add(Resource::Functions, usize::from(report.functions.is_some()));
+            }
             MinionRequest::Files(FileRequest::List { .. }) => {
                 cost.add(Resource::Files, LISTING);
             }
@@ -160,6 +163,7 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::Goodbye(_)
         | MinionRequest::Scheduled(_)
         | MinionRequest::Grains(_)
+        | MinionRequest::Functions(_)
         | MinionRequest::Files(_)
         | MinionRequest::Pillar(_) => Vec::new(),
     }

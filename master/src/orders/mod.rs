@@ -8,6 +8,7 @@ mod identity_change;
 mod publish;
 mod target_resolver;
 mod trusted;
+mod unknown_functions;
 
 pub use cancel::CancelOrder;
 pub use error::OrderError;

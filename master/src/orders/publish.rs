@@ -20,7 +20,7 @@ use saline_messages::{
 };
 use saline_targeting::Target;
 
-use super::{Chosen, OrderError, ResolvedTarget, TargetResolver};
+use super::{Chosen, OrderError, ResolvedTarget, TargetResolver, unknown_functions};
 use crate::authorize::{About, Action, AddressedJob, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::decisions::{AllowedOrder, Decisions, Details};
@@ -141,7 +141,8 @@ impl PublishOrder {
         let named = self.returners.check(&request.returners);
         named.map_err(OrderError::Invalid)?;
         let ordered = self.resolve(principal, &request).await?;
-        let jid = match ordered.ids.is_empty() {
+        let unknown = self.unknown_functions(&request, &ordered);
+        let jid = match ordered.ids.is_empty() || unknown.is_some() {
             true => None,
             false => Some(self.jid(&request)?),
         };
@@ -150,6 +151,11 @@ impl PublishOrder {
         let mut warnings = allowed.warnings();
         if ordered.by_claims && request.secrets.is_some() {
             warnings.push(OrderWarning::SecretsByClaims);
+        }
+        // After the decision: whoever may not call a function is not told whether there is one.
+        if let Some(why) = unknown {
+            allowed.synced().await;
+            return Err(OrderError::Invalid(why));
         }
         let Some(jid) = jid else {
             tracing::info!(
@@ -263,6 +269,18 @@ impl PublishOrder {
             is_apart,
             job,
         })
+    }
+
+    /// Returns why the order is refused, if no minion that would begin the job can know its function.
+    fn unknown_functions(
+        &self,
+        request: &PublishRequest,
+        ordered: &OrderedMinions,
+    ) -> Option<String> {
+        let (minions, created) = (&ordered.ids, ordered.found);
+        // A batch skips minions that are away, so that they do not count there either.
+        let waits = request.ttl_ms.is_some();
+        unknown_functions::refusal(&self.sessions, &request.fun, minions, created, waits)
     }
 
     /// Returns the jid of the job: before the decision, so that the line of the audit file has it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    CLAIMS_NAMED, Lease, MasterTime, MinionId, MustClaim, PeerVersion, ProtocolVersions, SOFTWARE,
-    StartId,
+    CLAIMS_NAMED, Lease, MasterTime, MinionFunctions, MinionId, MustClaim, PeerVersion,
+    ProtocolVersions, SOFTWARE, StartId,
 };
 use saline_protocol::transport::{Clock, Instant};
 
@@ -286,6 +286,14 @@ impl Sessions {
         table.of_minion(id).is_some_and(|entry| {
             self.is_alive(entry, now) || (entry.cut.is_none() && entry.lease.covers(created))
         })
+    }
+
+    /// Returns the functions that the minion reported in its session; none if it has no session, or has not reported them yet.
+    pub fn functions(&self, id: &MinionId) -> Option<Arc<MinionFunctions>> {
+        let session = lock(&self.table)
+            .of_minion(id)
+            .map(|entry| Arc::clone(&entry.session));
+        session?.functions()
     }
 
     /// Returns who must claim a job that is created then and offered to these minions: those that may hold

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{EventOrigin, Header, Jid, PeerVersion, SessionId};
+use saline_messages::{EventOrigin, Header, Jid, MinionFunctions, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -114,6 +114,8 @@ struct Own {
     /// Whether jobs wait on the minion for one of those to end, by its last heartbeat.
     is_busy: bool,
     number: OwnNumber,
+    /// The functions that the minion reported in this session; none before that.
+    functions: Option<Arc<MinionFunctions>>,
     /// The polls that it may make before its key is accepted; none before the first.
     polls: Option<TokenBucket>,
 }
@@ -141,6 +143,7 @@ impl Session {
                 running: Vec::new(),
                 is_busy: false,
                 number: OwnNumber::default(),
+                functions: None,
                 polls: None,
             }),
             state: AtomicU8::new(new.state as u8),
@@ -219,6 +222,16 @@ impl Session {
         let mut own = lock(&self.own);
         own.running = running;
         own.is_busy = is_busy;
+    }
+
+    /// Returns the functions that the minion reported; none if they are not known.
+    pub fn functions(&self) -> Option<Arc<MinionFunctions>> {
+        lock(&self.own).functions.clone()
+    }
+
+    /// Notes the functions of the minion, or that they are not known.
+    pub fn set_functions(&self, functions: Option<Arc<MinionFunctions>>) {
+        lock(&self.own).functions = functions;
     }
 
     /// Returns the number for the next publication on the session's own topic in `epoch`.

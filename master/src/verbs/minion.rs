@@ -6,9 +6,10 @@ use std::time::Duration;
 use saline_data::Packed;
 use saline_data::printable::number_of;
 use saline_messages::{
-    Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
-    MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
-    PillarRequest, PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn,
+    Class, DecodeError, EventTag, FunctionsReport, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS,
+    MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest,
+    PARTS_FROM, PillarRequest, PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict,
+    ScheduledReturn,
 };
 
 use super::call_store::CallStore;
@@ -16,6 +17,7 @@ use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::fileserver::FileServer;
+use crate::functions::{FunctionsTable, FunctionsTaken};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, PartOutcome, StoreError};
@@ -44,6 +46,7 @@ pub struct MinionVerbs {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) functions: Arc<FunctionsTable>,
     pub(crate) minion_events: MinionEventFirer,
     /// What each minion may ask for: the dispatch has drawn on it for every request that comes here.
     pub(crate) accounts: Arc<Accounts>,
@@ -153,6 +156,7 @@ impl MinionVerbs {
             }
             MinionRequest::Scheduled(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
+            MinionRequest::Functions(report) => Ok(self.take_functions(session, id, &report)),
             MinionRequest::Goodbye(planned) => {
                 let why = match planned {
                     Some(PlannedEnd::Reboot) => ": its machine reboots, as was planned",
@@ -202,10 +206,35 @@ impl MinionVerbs {
         }
         match taken {
             GrainsTaken::Known => MinionReply::Done,
-            GrainsTaken::Wanted => MinionReply::SendGrains,
+            GrainsTaken::Wanted => MinionReply::SendAll,
             GrainsTaken::Refused(error) => {
                 if self.limiter.allows(id) {
                     tracing::warn!("the grains of minion {id} are not taken: {error}");
+                }
+                MinionReply::Refused(RefusedVerb::Malformed)
+            }
+        }
+    }
+
+    /// Takes the functions of a minion for its session.
+    fn take_functions(
+        &self,
+        session: &Session,
+        id: &MinionId,
+        report: &FunctionsReport,
+    ) -> MinionReply {
+        let taken = self.functions.take(report);
+        // What was reported before is wrong in any case.
+        session.set_functions(match &taken {
+            FunctionsTaken::Known(functions) => Some(Arc::clone(functions)),
+            FunctionsTaken::Wanted | FunctionsTaken::Refused(_) => None,
+        });
+        match taken {
+            FunctionsTaken::Known(_) => MinionReply::Done,
+            FunctionsTaken::Wanted => MinionReply::SendAll,
+            FunctionsTaken::Refused(error) => {
+                if self.limiter.allows(id) {
+                    tracing::warn!("the functions of minion {id} are not taken: {error}");
                 }
                 MinionReply::Refused(RefusedVerb::Malformed)
             }

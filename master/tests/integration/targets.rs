@@ -260,7 +260,7 @@ async fn grains_that_the_master_does_not_get_are_not_known_any_more() {
         grains: None,
     };
     let told = a.ask(MinionRequest::Grains(grown.clone())).await;
-    assert_eq!(told, MinionReply::SendGrains);
+    assert_eq!(told, MinionReply::SendAll);
     assert!(!is_known().await);
     // One that sends them all the same.
     assert_eq!(report(&a, role("web")).await, MinionReply::Done);

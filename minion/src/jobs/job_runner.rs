@@ -156,6 +156,12 @@ impl JobRunner {
     /// Looks anew which modules work on this machine.
     pub fn refresh_modules(&self) {
         self.modules.refresh();
+        self.host.function_changes.note();
+    }
+
+    /// Returns the modules as they are now.
+    pub(crate) fn modules(&self) -> Arc<Modules> {
+        self.modules.now()
     }
 
     /// Waits until there is room for jobs that were not taken.

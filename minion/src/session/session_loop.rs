@@ -135,6 +135,8 @@ impl ActiveSession {
         let this = Arc::clone(self);
         context.spawn(async move { this.grains_reports().await });
         let this = Arc::clone(self);
+        context.spawn(async move { this.function_reports().await });
+        let this = Arc::clone(self);
         context.spawn(async move { this.deliveries(subscriber).await });
         // Jobs published before the session was the minion's.
         self.catch_up.notify_one();

@@ -85,6 +85,57 @@ impl Executables {
         !self.folders.is_empty()
     }
 
+    /// Whether there are folders but this one.
+    pub(crate) fn have_other_folders(&self, folder: &Path) -> bool {
+        self.folders.iter().any(|other| other != folder)
+    }
+
+    /// Returns when each folder was changed last: an executable that is added, replaced or removed changes its folder. Blocks on
+    /// the disk.
+    pub fn folder_changes(&self) -> Vec<Option<(i64, i64)>> {
+        let folders = self.folders.iter();
+        let found = folders.map(|folder| fs::metadata(folder).ok());
+        found
+            .map(|found| found.map(|found| (found.ctime(), found.ctime_nsec())))
+            .collect()
+    }
+
+    /// Returns the modules, each with the names of its functions; none for one that has not described them, and for a file
+    /// whose name has an extension, of which a call says that it is to be renamed. Blocks on the disk.
+    pub(crate) fn known(&self) -> BTreeMap<String, Option<Vec<String>>> {
+        let mut known: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
+        for (module, path) in self.all() {
+            known.insert(module, self.described_names(&path));
+        }
+        for entry in self
+            .folders
+            .iter()
+            .flat_map(fs::read_dir)
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let stem = stem.filter(|stem| path.extension().is_some() && is_module_name(stem));
+            if let Some(stem) = stem
+                && known.len() < 2 * MAX_MODULES
+            {
+                known.entry(stem.to_owned()).or_insert(None);
+            }
+        }
+        known
+    }
+
+    /// Returns the functions that the executable has described, if its file is still the one that did.
+    fn described_names(&self, path: &Path) -> Option<Vec<String>> {
+        let known = self.lock().get(path).cloned()?;
+        let version = trusted(path).ok()?;
+        (known.file.version == version).then(|| {
+            let functions = known.functions.iter();
+            functions.map(|one| one.function.name.to_string()).collect()
+        })
+    }
+
     /// Returns the function `fun`; none if no executable has the name of its module.
     ///
     /// # Errors

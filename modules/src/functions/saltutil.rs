@@ -281,6 +281,7 @@ fn refresh_modules(
     #[default(true)] refresh_pillar: bool,
 ) -> Result<bool, Failure> {
     job.modules.executables.forget();
+    job.host.function_changes.note();
     // Beside a running minion every call looks for itself.
     if job.host.has_bus {
         let fired = job.host.local_events.fire("module_refresh", Vec::new());

@@ -83,5 +83,6 @@ fn argspec(job: &JobContext<'_>, module: Option<Selector>) -> Value {
 #[function(nonblocking, in_minion)]
 fn reload_modules(job: &JobContext<'_>) -> bool {
     job.modules.executables.forget();
+    job.host.function_changes.note();
     true
 }

@@ -96,15 +96,15 @@ fn functions_that_fail() {
     --- exit 1
     ");
     // The modules are those that this machine has the programs for.
+    // It returns when the master knows the functions of the minion, so that the master refuses others.
+    run(&["saltutil.sync_modules"]);
     let unknown = run(&["nosuch.func"]);
     let (before, after) = unknown.split_once("the modules cmd, ").unwrap();
     let (_, after) = after.split_once('\n').unwrap();
     insta::assert_snapshot!(format!("{before}the modules ...\n{after}"), @"
     --- stdout
-    m000:
-        'nosuch.func' is not available: this minion has the modules ...
     --- stderr
-    ERROR: 1 of 1 failed: m000 (254)
+    ERROR: 'nosuch.func' is not available on m000: known are the modules ...
     --- exit 1
     ");
     // Without the markup of the documentation.

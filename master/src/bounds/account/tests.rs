@@ -2,8 +2,8 @@
 
 use saline_data::Packed;
 use saline_messages::{
-    Arguments, CallerRequest, CallerReturn, GrainsReport, Jid, MinionEvent, MinionEvents,
-    MinionRequest, Outgoing, RequestId, Return, ReturnPart, StartId,
+    Arguments, CallerRequest, CallerReturn, FunctionsReport, GrainsReport, Jid, MinionEvent,
+    MinionEvents, MinionRequest, Outgoing, RequestId, Return, ReturnPart, StartId,
 };
 
 use super::*;
@@ -86,6 +86,13 @@ fn grains(packed: Option<Packed>) -> MinionRequest {
     })
 }
 
+fn functions(encoded: Option<Vec<u8>>) -> MinionRequest {
+    MinionRequest::Functions(FunctionsReport {
+        digest: [0; 32],
+        functions: encoded,
+    })
+}
+
 #[tokio::test(start_paused = true)]
 async fn bytes_of_requests_are_bounded() {
     let mebibyte = 1024 * 1024;
@@ -153,14 +160,18 @@ async fn farewells_are_bounded() {
 async fn a_minion_reports_at_its_rate() {
     let all = grains(Some(Packed::from_bytes(vec![0x80])));
     is_bounded(&cost(&all, 100), 10, UNBOUNDED).await;
+    let all = functions(Some(Vec::new()));
+    is_bounded(&cost(&all, 100), 30, UNBOUNDED).await;
     let accounts = Accounts::new(Clock);
     for _ in 0..1_000 {
-        let digest = cost(&grains(None), 100);
-        assert_eq!(
-            draw(&accounts, "a", &digest, UNBOUNDED),
-            Ok(()),
-            "no report"
-        );
+        for digest in [grains(None), functions(None)] {
+            let digest = cost(&digest, 100);
+            assert_eq!(
+                draw(&accounts, "a", &digest, UNBOUNDED),
+                Ok(()),
+                "no report"
+            );
+        }
     }
 }
 

@@ -199,6 +199,7 @@ async fn another_minion_acts_for_itself_alone() {
                 };
                 assert_eq!(matched.minions, [other.id()]);
             }
+            (MinionRequest::Functions(_), reply) => assert_eq!(reply, MinionReply::Done),
             (MinionRequest::Scheduled(_), reply) => {
                 // Under a job of its own, which is the other minion's.
                 let verdicts = MinionReply::Verdicts(vec![ReturnVerdict::Stored]);

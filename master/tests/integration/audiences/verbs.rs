@@ -3,11 +3,11 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, ExpiryAck, FileRequest, GrainsReport, Heartbeat, Jid, JobAccount,
-    KeyRequest, Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest,
-    Outgoing, PillarRequest, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId,
-    UploadRequest, encode,
+    Arguments, BatchRequest, ExpiryAck, FileRequest, FunctionsReport, GrainsReport, Heartbeat, Jid,
+    JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionFunctions, MinionId,
+    MinionRequest, OperatorRequest, Outgoing, PillarRequest, PublishRequest, Reconciliation,
+    RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun,
+    StartId, TokenRequest, UploadId, UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -77,7 +77,8 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             digest: [7; 32],
             grains: Some(Packed::pack(&Value::map([("os", Value::from("forged"))]))),
         }),
-        MinionRequest::Grains(_) => MinionRequest::Scheduled(ScheduledReturn {
+        MinionRequest::Grains(_) => MinionRequest::Functions(functions_report(&["forged.run"])),
+        MinionRequest::Functions(_) => MinionRequest::Scheduled(ScheduledReturn {
             run: ScheduledRun {
                 request_id: RequestId([9; 16]),
                 schedule: "forged".into(),
@@ -98,6 +99,19 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
         MinionRequest::Pillar(_) => MinionRequest::Goodbye(None),
         MinionRequest::Goodbye(_) => return None,
     })
+}
+
+/// Returns the report of a minion that has these functions alone.
+pub fn functions_report(names: &[&str]) -> FunctionsReport {
+    let functions = MinionFunctions {
+        built_in: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..MinionFunctions::default()
+    };
+    let bytes = functions.to_bytes();
+    FunctionsReport {
+        digest: FunctionsReport::digest_of(&bytes),
+        functions: Some(bytes),
+    }
 }
 
 /// Returns a request for the pillar.

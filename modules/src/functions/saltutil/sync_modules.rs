@@ -62,12 +62,22 @@ pub(super) fn sync_modules(
     sync(job, &saltenv, test)
 }
 
-/// Brings the modules of these environments, or only tells which would change.
+/// Brings the modules of these environments, or only tells which would change. Returns when the master knows the functions that
+/// there are then: it would refuse a job of a new one that is ordered after the return of this one.
 pub(super) fn sync(
     job: &JobContext<'_>,
     environments: &Environments,
     test: bool,
 ) -> Result<Value, Failure> {
+    let synced = bring(job, environments, test);
+    // Also after an error, since some may have come. Beside a running minion nobody reports.
+    if !test && job.host.has_bus {
+        job.host.function_changes.note_and_wait();
+    }
+    synced
+}
+
+fn bring(job: &JobContext<'_>, environments: &Environments, test: bool) -> Result<Value, Failure> {
     let folder = saline_config::MinionConfig::synced_modules_in(&job.host.cache_dir);
     let failed = |why: std::io::Error| {
         Failure::Execution(format!(

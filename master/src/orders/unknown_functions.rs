@@ -1,0 +1,73 @@
+//! Finds out whether any minion of a job can know its functions, so that a mistyped name is told once and not by each minion.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use saline_config::nearest;
+use saline_data::printable::number_of;
+use saline_messages::{MasterTime, MinionFunctions, MinionId};
+
+use crate::sessions::Sessions;
+
+/// Returns why a job of the function `fun`, or of several, is refused that is created then for these minions: none of those that
+/// would begin it can know a function. A minion whose functions the master does not know may know any. A job that `waits` for
+/// minions may be begun by those that are away, too.
+pub(super) fn refusal(
+    sessions: &Sessions,
+    fun: &str,
+    minions: &[MinionId],
+    created: MasterTime,
+    waits: bool,
+) -> Option<String> {
+    let mut unknown: Vec<&str> = fun.split(',').collect();
+    let mut reported: Vec<Arc<MinionFunctions>> = Vec::new();
+    let mut asked = Vec::new();
+    for id in minions {
+        if !waits && !sessions.is_offered(id, created) {
+            continue;
+        }
+        asked.push(id);
+        // Most orders name functions that the first minion knows, and most minions have the same functions.
+        let functions = sessions.functions(id)?;
+        if reported.iter().any(|known| Arc::ptr_eq(known, &functions)) {
+            continue;
+        }
+        unknown.retain(|fun| !functions.may_know(fun));
+        if unknown.is_empty() {
+            return None;
+        }
+        reported.push(functions);
+    }
+    let place = match asked[..] {
+        // No minion would begin it, as the answer to the order tells.
+        [] => return None,
+        [only] => only.to_string(),
+        _ => format!("any of the {}", number_of(asked.len(), "minion")),
+    };
+    let known: BTreeSet<&str> = reported.iter().flat_map(|set| set.names()).collect();
+    let told = unknown.iter().map(|fun| {
+        let hint = hint(fun, &known);
+        format!("'{fun}' is not available on {place}: {hint}")
+    });
+    Some(told.collect::<Vec<_>>().join("; "))
+}
+
+/// Returns which of the known functions was meant, or where to look.
+fn hint(fun: &str, known: &BTreeSet<&str>) -> String {
+    if let Some(near) = nearest(fun, known.iter().copied()) {
+        return format!("did you mean {near}?");
+    }
+    let mut modules: Vec<&str> = known.iter().map(|name| module(name)).collect();
+    modules.dedup();
+    match module(fun) {
+        module if modules.contains(&module) => {
+            format!("saline '*' -d {module} lists the functions of this module")
+        }
+        _ => format!("known are the modules {}", modules.join(", ")),
+    }
+}
+
+/// Returns the module of a function.
+fn module(fun: &str) -> &str {
+    fun.split_once('.').map_or(fun, |(module, _)| module)
+}
