@@ -33,6 +33,11 @@ impl Launcher {
         Self { program, passed }
     }
 
+    /// Returns the place of `saline-exec` and of what is started as it is.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Returns a description that runs `argv` as the user of this process, in its home, and the environment that
     /// commands get, which the caller may change before it becomes part of the description.
     pub fn describe(&self, argv: Vec<CString>) -> (Description, Environment) {

@@ -35,6 +35,11 @@ impl Program {
         ))
     }
 
+    /// Whether the programs are contained in the running one.
+    pub fn is_contained(&self) -> bool {
+        matches!(self.0, ProgramSource::Contained(_))
+    }
+
     /// Finds out whether the program is there, so that a daemon can tell at its start that it is not.
     ///
     /// # Errors

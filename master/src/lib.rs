@@ -81,5 +81,5 @@ mod wire_time;
 
 pub use error::MasterError;
 pub use own_user::OwnUserError;
-pub use run::{command_line, run};
+pub use run::{command_line, run, run_with};
 pub use server::Master;

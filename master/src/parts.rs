@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use saline_config::{MasterConfig, ScheduleConfig};
+use saline_exec::Program;
 use saline_messages::random;
 use saline_messages::{MinionId, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
@@ -551,9 +552,11 @@ impl MasterParts {
     ///
     /// # Cancel safety
     /// As [`Returners::begin`].
-    pub(crate) async fn begin_to_return(&self) -> Result<(), MasterError> {
+    pub(crate) async fn begin_to_return(&self, exec: &Program) -> Result<(), MasterError> {
         let (jobs, durable) = (&self.jobs, &self.durable);
-        self.returners.begin(jobs, durable, &self.context).await
+        self.returners
+            .begin(exec, jobs, durable, &self.context)
+            .await
     }
 
     /// Returns the part that notices changes of the accepted keys.

@@ -9,6 +9,7 @@ use saline_daemon::logging::Log;
 use saline_daemon::{
     Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
 };
+use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Capabilities, Registry};
 
@@ -46,12 +47,17 @@ const PROGRAM: &str = "saline-master";
 /// }
 /// ```
 pub fn run(registry: Registry) -> ExitCode {
+    run_with(registry, Program::beside_this_one())
+}
+
+/// As [`run`], for an executable that contains `saline-exec` and `saline-render`.
+pub fn run_with(registry: Registry, program: Program) -> ExitCode {
     let arguments = match saline_daemon::parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     let done = match arguments.task {
-        Task::Run => start(&registry, &arguments).map(|()| ExitCode::SUCCESS),
+        Task::Run => start(&registry, program, &arguments).map(|()| ExitCode::SUCCESS),
         Task::Check => print_check(&registry, &arguments),
         Task::Health => print_health_of(&registry, &arguments),
     };
@@ -95,7 +101,11 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     Ok(loaded)
 }
 
-fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn start(
+    registry: &Registry,
+    program: Program,
+    arguments: &Arguments,
+) -> Result<(), Box<dyn Error>> {
     let mut loaded = load(registry, arguments)?;
     // Before anything is made, so that all of it belongs to that user.
     become_own_user(&loaded.config)?;
@@ -129,7 +139,7 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error
     runtime
         .enable_all()
         .build()?
-        .block_on(serve(registry, arguments, loaded, locks, &log))
+        .block_on(serve(registry, program, arguments, loaded, locks, &log))
 }
 
 /// Returns the transports that the master serves minions over, with what each can do.
@@ -176,6 +186,7 @@ fn room(descriptors: u64, transports: &[(String, Capabilities)]) -> String {
 
 async fn serve(
     registry: &Registry,
+    program: Program,
     arguments: &Arguments,
     started: Loaded<MasterConfig>,
     locks: [InstanceLock; 2],
@@ -187,7 +198,8 @@ async fn serve(
     let versions = ProtocolVersions::OURS;
     // Before the log says that the master is up: who reads that may ask for its health.
     let mut supervision = Supervision::start(&started.config.paths.sock_dir);
-    let master = Master::start_locked(started.config.clone(), registry, versions, locks).await?;
+    let master =
+        Master::start_locked(started.config.clone(), registry, program, versions, locks).await?;
     let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     supervision.manager.ready();

@@ -8,6 +8,7 @@ use saline_channel::MasterIdentity;
 use saline_channel::noise::Responder;
 use saline_config::{MasterConfig, Paths};
 use saline_daemon::{Health, InstanceLock, MetricsSource, create_above, serve_metrics, take_over};
+use saline_exec::Program;
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
@@ -91,10 +92,11 @@ impl Master {
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
         let locks = take_locks(&config)?;
-        Self::start_locked(config, registry, versions, locks).await
+        let program = Program::beside_this_one();
+        Self::start_locked(config, registry, program, versions, locks).await
     }
 
-    /// Starts a master whose locks are held.
+    /// Starts a master whose locks are held, and which starts commands and renders templates with what is at `program`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -104,6 +106,7 @@ impl Master {
     pub(crate) async fn start_locked(
         config: MasterConfig,
         registry: &Registry,
+        program: Program,
         versions: ProtocolVersions,
         locks: [InstanceLock; 2],
     ) -> Result<Self, MasterError> {
@@ -197,7 +200,7 @@ impl Master {
                 .iter()
                 .map(|s| s.bound.requests.clone())
                 .collect(),
-            PillarPrograms::beside_this_one(),
+            PillarPrograms::beside(&program),
             &context,
         )?
         .with_versions(versions);
@@ -205,7 +208,7 @@ impl Master {
         let key_watch = state.key_watch();
         key_watch.compare_at_start().await?;
         state.withdraw_unfollowed().await?;
-        state.begin_to_return().await?;
+        state.begin_to_return(&program).await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
         // Before anybody fires an event.
         let reactor = state.reactor(handlers.operator.runners.runners.clone());

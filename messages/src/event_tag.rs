@@ -91,6 +91,11 @@ impl EventTag {
         format!("{JOB}/{jid}")
     }
 
+    /// The segments that the tags of the events of all jobs begin with.
+    pub fn below_jobs() -> &'static str {
+        JOB
+    }
+
     /// The segments that the tags of all events of minions begin with.
     pub fn below_minions() -> &'static str {
         MINION

@@ -99,7 +99,7 @@ impl Host {
             cache_dir: config.paths.cache_dir.clone(),
             pki_dir: config.paths.pki_dir.clone(),
             grains_dirs: config.grains_dirs.clone(),
-            renderers: Renderers::new(launcher.clone(), RenderProgram::beside_this_one()),
+            renderers: Renderers::new(launcher.clone(), RenderProgram::beside(launcher.program())),
             launcher,
             renderings: AtomicU64::new(0),
             prepared: OnceLock::new(),

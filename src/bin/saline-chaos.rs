@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     match name.to_str() {
         Some("saline-master") => {
             saline_chaos::end_with_parent();
-            saline_master::run(registry)
+            saline_master::run_with(registry, Program::this_one(&[]))
         }
         Some("saline-minion") => {
             saline_chaos::end_with_parent();

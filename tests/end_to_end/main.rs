@@ -34,6 +34,7 @@ mod pillar;
 mod pillar_functions;
 mod presence;
 mod private_files;
+mod quickstart;
 mod reactor;
 mod returners;
 mod returns_at_the_timeout;

@@ -70,11 +70,11 @@ pub(crate) struct PillarPrograms {
 }
 
 impl PillarPrograms {
-    /// Returns the programs in the folder of the running one.
-    pub(crate) fn beside_this_one() -> Self {
+    /// Returns the programs where `saline-exec` is.
+    pub(crate) fn beside(exec: &Program) -> Self {
         Self {
-            launcher: Launcher::new(Program::beside_this_one(), Vec::new()),
-            render: RenderProgram::beside_this_one(),
+            launcher: Launcher::new(exec.clone(), Vec::new()),
+            render: RenderProgram::beside(exec),
         }
     }
 }

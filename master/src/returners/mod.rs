@@ -83,17 +83,17 @@ impl Returners {
     /// Some destinations may be followed when the future is dropped.
     pub(crate) async fn begin(
         &self,
+        exec: &Program,
         jobs: &Arc<JobStore>,
         durable: &Arc<DurableEvents>,
         context: &Context,
     ) -> Result<(), MasterError> {
-        let program = Program::beside_this_one();
         if self.config.is_configured(ReturnerName::Executable)
-            && let Err(error) = program.check()
+            && let Err(error) = exec.check()
         {
             return Err(MasterError::Returner(error.to_string()));
         }
-        let launcher = Launcher::new(program, Vec::new());
+        let launcher = Launcher::new(exec.clone(), Vec::new());
         for figures in self.figures.iter() {
             let name = figures.name();
             let Some(reader) = EventReader::new(jobs, durable) else {

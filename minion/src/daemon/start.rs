@@ -52,7 +52,7 @@ pub fn run(registry: Registry) -> ExitCode {
     run_with(registry, Program::beside_this_one())
 }
 
-/// As [`run`], for an executable that has `saline-exec` in another place, or contains it.
+/// As [`run`], for an executable that contains `saline-exec` and what is started as it is.
 pub fn run_with(registry: Registry, program: Program) -> ExitCode {
     let arguments = match parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_process_group};
 use saline_data::{Packed, Value};
-use saline_exec::{Description, Folder, Launcher, Limit, Process, Resource, Streams};
+use saline_exec::{Description, Folder, Launcher, Limit, Process, Program, Resource, Streams};
 
 use super::frame::{self, Answer, Order};
 use crate::lint::Finding;
@@ -39,11 +39,6 @@ impl RenderProgram {
     /// The name of the program.
     pub const NAME: &str = "saline-render";
 
-    /// Returns `saline-render` in the folder of the running program.
-    pub fn beside_this_one() -> Self {
-        Self { contained: None }
-    }
-
     /// Returns the running program itself, which must call [`main`](super::main) when it is started with these
     /// arguments. `saline-exec` must be contained in it too.
     pub fn this_one(arguments: &[&str]) -> Self {
@@ -51,6 +46,15 @@ impl RenderProgram {
         Self {
             // None of ours has a null byte.
             contained: Some(arguments.filter_map(Result::ok).collect()),
+        }
+    }
+
+    /// Returns `saline-render` where `saline-exec` is: beside the running program, or contained in it, which must call
+    /// [`main`](super::main) when [`NAME`](Self::NAME) is its first argument.
+    pub fn beside(exec: &Program) -> Self {
+        match exec.is_contained() {
+            true => Self::this_one(&[Self::NAME]),
+            false => Self { contained: None },
         }
     }
 

@@ -9,6 +9,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use saline_testing::processes::{TIMEOUT, end_jobs_below};
 use saline_testing::{Daemon, Folders, MinionFile, Ports, Programs};
 
+use crate::example::Example;
+
 /// Ends the calling process when its parent ends, so that a daemon does not outlive the quickstart.
 pub fn end_with_parent() {
     // Without it an orphan stays up until somebody ends it: a pity, and no reason not to start.
@@ -53,12 +55,20 @@ impl Fleet {
         command
     }
 
-    /// Starts the master, on ports that the system chooses. Returns the address on which it takes requests.
-    pub fn start_master(&mut self, transport: &str) -> io::Result<(String, u16)> {
-        let options = "heartbeat_interval: 5\nlog_level: info\n";
+    /// Starts the master of an example, on ports that the system chooses. Returns the address on which it takes requests.
+    pub fn start_master(
+        &mut self,
+        transport: &str,
+        example: &Example,
+    ) -> io::Result<(String, u16)> {
+        let options = format!(
+            "heartbeat_interval: 5\nlog_level: info\n{}",
+            example.master_options
+        );
         self.folders
-            .write_master(transport, Ports::default(), options)?;
+            .write_master(transport, Ports::default(), &options)?;
         let config = self.config();
+        example.write(&config, &self.root.path().join("master"))?;
         let master = self.start("saline-master", "master", &config)?;
         let (ports, endpoint) = Ports::logged(&master.log, TIMEOUT)?;
         Ok((endpoint, ports.requests))

@@ -7,42 +7,50 @@ use std::time::Duration;
 
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::MasterConfig;
-use saline_messages::{EventTag, KeyRequest, KeyState};
+use saline_messages::{EventTag, JobEvent, KeyRequest, KeyState};
 use saline_protocol::transport::{Clock, Registry};
 
 use crate::Arguments;
+use crate::example::{Example, Step};
 use crate::fleet::Fleet;
 
 /// How long the minions may take to connect.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The commands of the tour, as they are typed.
-const COMMANDS: &[&[&str]] = &[
-    &["*", "test.ping"],
-    &["*", "cmd.run", "echo hello from $(uname -s)"],
-    &["*", "grains.item", "os"],
-];
+/// How long what follows from a command may take.
+const CONSEQUENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts the fleet, runs the commands, and waits for Ctrl-C unless the arguments say to end.
 pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // The thread of the tour waits for the commands, and the client lives on another one meanwhile.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()?;
     let transport = match &arguments.transport {
         Some(name) => registry.get(name)?.scheme(),
         None => registry.network_default()?,
     };
-    let ids: Vec<String> = (1..=arguments.minions).map(|n| format!("m{n}")).collect();
+    let example = match arguments.example {
+        Some(_) => Example::web_fleet(),
+        None => Example::plain(arguments.minions),
+    };
     let mut fleet = Fleet::new()?;
 
     say(&format!("Starting a master over {transport} ... "))?;
-    let (endpoint, port) = fleet.start_master(transport)?;
+    let (endpoint, port) = fleet.start_master(transport, &example)?;
     say(&format!("{endpoint}\n"))?;
-    runtime.block_on(welcome(registry, &mut fleet, transport, port, &ids))?;
-
-    for words in COMMANDS {
-        show(&fleet, "saline", words)?;
-    }
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let config = MasterConfig::load(&fleet.config(), &schemes)?.config;
+    runtime.block_on(async {
+        let client = Client::connect(&config, registry).await?;
+        welcome(&client, &mut fleet, transport, port, &example.minions).await?;
+        for step in example.steps {
+            take(&client, &fleet, step).await?;
+        }
+        client.shutdown().await;
+        Ok::<_, Box<dyn Error>>(())
+    })?;
     if arguments.exit {
         say(
             "\nEnd of the tour. Without --exit the master and the minions stay up, to go on from another terminal.\n",
@@ -76,15 +84,12 @@ fn say(text: &str) -> io::Result<()> {
 
 /// Starts the minions, accepts their keys as an operator would, and waits until they are connected.
 async fn welcome(
-    registry: &Registry,
+    client: &Client,
     fleet: &mut Fleet,
     transport: &str,
     port: u16,
     ids: &[String],
 ) -> Result<(), Box<dyn Error>> {
-    let schemes: Vec<&str> = registry.schemes().collect();
-    let config = MasterConfig::load(&fleet.config(), &schemes)?.config;
-    let client = Client::connect(&config, registry).await?;
     let mut authentications = client
         .events(&EventFilter::Below(EventTag::Auth.to_string()))
         .await?;
@@ -98,7 +103,7 @@ async fn welcome(
     }
     let deadline = Clock.after(STARTUP_TIMEOUT);
     let arrived = async {
-        while pending(&client).await? < ids.len() {
+        while pending(client).await? < ids.len() {
             authentications.next().await.ok_or("the master has gone")?;
         }
         Ok::<_, Box<dyn Error>>(())
@@ -130,7 +135,38 @@ async fn welcome(
         .await
         .map_err(|_| "the minions did not come")??;
     say(" are here\n")?;
-    client.shutdown().await;
+    Ok(())
+}
+
+/// Runs a command of the tour, and waits for its consequence.
+async fn take(client: &Client, fleet: &Fleet, step: &Step) -> Result<(), Box<dyn Error>> {
+    let Some(consequence) = step.consequence else {
+        return show(fleet, step.words[0], &step.words[1..]);
+    };
+    let jobs = EventFilter::Below(EventTag::below_jobs().into());
+    let mut events = client.events(&jobs).await?;
+    show(fleet, step.words[0], &step.words[1..])?;
+    say(&format!("Waiting for {} ...", consequence.description))?;
+    let returned = async {
+        let mut left = consequence.returns;
+        while left > 0 {
+            let event = events.next().await.ok_or("the master has gone")?;
+            if let BusEvent::Event(event) = event
+                && let Some(EventTag::Job(_, JobEvent::Returned(id))) = EventTag::parse(&event.tag)
+                && id.as_str() == consequence.minion
+            {
+                say(".")?;
+                left -= 1;
+            }
+        }
+        Ok::<_, Box<dyn Error>>(())
+    };
+    let deadline = Clock.after(CONSEQUENCE_TIMEOUT);
+    Clock
+        .deadline(deadline, returned)
+        .await
+        .map_err(|_| format!("{} did not come", consequence.description))??;
+    say(" done\n")?;
     Ok(())
 }
 
@@ -155,7 +191,7 @@ fn show(fleet: &Fleet, program: &str, words: &[&str]) -> Result<(), Box<dyn Erro
 
 /// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:=".contains(c);
     if word.chars().all(plain) {
         word.to_owned()
     } else {

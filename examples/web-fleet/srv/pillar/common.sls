@@ -1,0 +1,2 @@
+site: {{ assigned.site }}
+ntp: [ntp1.example.org, ntp2.example.org]

@@ -1,0 +1,2 @@
+database:
+  password: not-a-real-password

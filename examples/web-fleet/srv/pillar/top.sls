@@ -1,0 +1,7 @@
+base:
+  '*':
+    - common
+  'A@roles:web':
+    - web
+  'A@roles:database':
+    - database
