@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
+use saline_master::facts::KnownMinion;
 use saline_master::grains::{GrainsTable, GrainsTaken};
 use saline_master::orders::resolve_among;
 use saline_messages::{GrainsReport, MinionId};
@@ -113,7 +114,12 @@ fn measure(
             true => table.of(ids),
             false => Vec::new(),
         };
-        let resolved = resolve_among(target, ids, &known, &Default::default(), false)?;
+        let of_one = |grains| KnownMinion {
+            grains,
+            pillar: None,
+        };
+        let known = known.into_iter().map(of_one).collect();
+        let resolved = resolve_among(&target, ids, known, &Default::default(), false)?;
         times.push(Clock.now() - began);
         included = resolved.minions.len();
     }

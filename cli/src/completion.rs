@@ -405,8 +405,7 @@ mod tests {
         );
         assert_eq!(
             completed(Program::Saline, "saline --pillar"),
-            "",
-            "it is hidden"
+            "--pillar --pillar-pcre"
         );
         assert_eq!(completed(Program::Saline, "saline -- --b"), "");
         assert_eq!(completed(Program::Saline, "saline --out j"), "json");

@@ -21,6 +21,7 @@ fn published() -> OperatorReply {
         minions: vec![],
         unknown: vec![],
         without_grains: vec![],
+        without_pillar: vec![],
         batch: None,
         warnings: Vec::new(),
     })

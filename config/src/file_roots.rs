@@ -90,6 +90,11 @@ pub(crate) fn access_rule(text: &str) -> Result<Target, String> {
         .expand(&Nodegroups::default(), &Assignments::default())
         .and_then(|expanded| expanded.target.compile())
         .map_err(|error| format!("has the rule {text:?}: {error}").replace('\n', " "))?;
+    if compiled.needs_pillar() {
+        return Err(format!(
+            "has the rule {text:?}, which looks at pillars: use ids, and roles and attributes of minions.d (A@roles:web)"
+        ));
+    }
     match compiled.looks_only_at(&std::collections::BTreeSet::new()) {
         true => Ok(target),
         false => Err(format!(

@@ -44,10 +44,12 @@ pub(crate) fn grains(bytes: &[u8]) {
         let of_packed = target.decide(Candidate {
             id: id.as_str(),
             grains: Some(&grains),
+            pillar: None,
         });
         let of_plain = target.decide(Candidate {
             id: id.as_str(),
             grains: Some(&plain),
+            pillar: None,
         });
         assert_eq!(of_packed, of_plain, "{expression}");
         assert_ne!(of_packed, Ok(Inclusion::Unknown), "{expression}");

@@ -50,12 +50,14 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
     let known = Candidate {
         id: id.as_str(),
         grains: Some(&grains),
+        pillar: None,
     };
     if let Ok(decided) = compiled.decide(known) {
         // What is decided without the grains is decided with them alike.
         let without = compiled.decide(Candidate {
             id: id.as_str(),
             grains: None,
+            pillar: None,
         });
         if let Ok(without) = without
             && without != Inclusion::Unknown
@@ -66,6 +68,7 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
     let by_id = compiled.decide(Candidate {
         id: id.as_str(),
         grains: None,
+        pillar: None,
     });
     let matches = by_id == Ok(Inclusion::Included);
     match kind {

@@ -21,6 +21,7 @@
 //! | `jid` | makes jids, and reads the time from one |
 //! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`runners`] | carries out the functions that run on the master |
+//! | [`facts`] | tells what root says of minions from what they say of themselves, and judges targets by it |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | `functions` | keeps the functions that minions reported |
 //! | `pillar` | compiles the pillars of minions, and gives each its own |
@@ -49,6 +50,7 @@ mod disk;
 mod disk_figures;
 mod error;
 mod events;
+pub mod facts;
 mod fileserver;
 mod functions;
 pub mod grains;

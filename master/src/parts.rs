@@ -20,6 +20,7 @@ use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, Events, MinionEventFirer};
+use crate::facts::FactsReader;
 use crate::fileserver::FileServer;
 use crate::functions::FunctionsTable;
 use crate::grains::GrainsTable;
@@ -123,13 +124,12 @@ impl MasterParts {
             audit: audit.map_err(|error| StoreError::io(&config.audit_file(), error))?,
         };
         let grains = Arc::new(stores.grains);
-        let targets = TargetResolver {
+        let facts = FactsReader {
             keys: keys.clone(),
             grains: Arc::clone(&grains),
             settings: settings.clone(),
-            context: context.clone(),
         };
-        let pillars = Pillars::new(settings.clone(), targets, programs, context);
+        let pillars = Pillars::new(settings.clone(), facts, programs, context);
         Ok(Self {
             reactions: Reactions::new(
                 config.reactor.reactions.clone(),
@@ -453,9 +453,12 @@ impl MasterParts {
 
     fn target_resolver(&self) -> TargetResolver {
         TargetResolver {
-            keys: self.keys.clone(),
-            grains: Arc::clone(&self.grains),
-            settings: self.settings.clone(),
+            facts: FactsReader {
+                keys: self.keys.clone(),
+                grains: Arc::clone(&self.grains),
+                settings: self.settings.clone(),
+            },
+            pillars: self.pillars.clone(),
             context: self.context.clone(),
         }
     }

@@ -202,6 +202,8 @@ pub struct TargetMatches {
     /// The minions that have reported no grains, where the target depends on these. They are among the `minions` only
     /// where that was asked for, and may turn out not to match.
     pub without_grains: Vec<MinionId>,
+    /// The minions of which the master has no pillar, where the target depends on it. They are never among the `minions`.
+    pub without_pillar: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
 }
@@ -220,6 +222,9 @@ pub struct Published {
     /// The minions that have reported no grains, where the target depends on these. They get the job only where that was
     /// asked for; then they decide themselves, and may decline. Empty in the reply to a request that was repeated.
     pub without_grains: Vec<MinionId>,
+    /// The minions of which the master has no pillar, where the target depends on it. They do not get the job. Empty in the
+    /// reply to a request that was repeated.
+    pub without_pillar: Vec<MinionId>,
     /// How the job is carried out in batches, if it is.
     pub batch: Option<Batch>,
     /// What the operator is warned of.

@@ -722,6 +722,7 @@ fn operator(lines: &mut String) {
         minions: MinionJobState::ALL.map(|state| (id(), state)).to_vec(),
         unknown: vec!["x".into()],
         without_grains: vec![id()],
+        without_pillar: vec![id()],
         batch: Some(batch()),
         warnings: vec![OrderWarning::SecretsByClaims, not_audited()],
     };
@@ -767,6 +768,7 @@ fn operator(lines: &mut String) {
     let matches = TargetMatches {
         minions: vec![id()],
         without_grains: vec![id()],
+        without_pillar: vec![id()],
         unknown: vec!["x".into()],
     };
     reply(lines, "Matched", OperatorReply::Matched(matches));

@@ -167,6 +167,7 @@ impl<'a> Compiler<'a> {
             let minion = Candidate {
                 id: self.subject.id,
                 grains: self.subject.grains,
+                pillar: None,
             };
             let (files, errors) = top::chosen(section, minion, options);
             let place = |error| format!("top.sls of {environment}: {error}");

@@ -79,6 +79,12 @@ fn names(
     let expanded = target.expand(options.nodegroups, options.assignments);
     let compiled = expanded.and_then(|expanded| expanded.target.compile());
     let compiled = compiled.map_err(|error| error.to_string().replace('\n', " "))?;
+    if compiled.needs_pillar() {
+        return Err(
+            "it looks at pillars (I@, J@), on which no pillar can depend: use ids, or roles and attributes of minions.d (A@)"
+                .to_owned(),
+        );
+    }
     if !compiled.looks_only_at(options.trusted_grains) {
         return Err(
             "it looks at grains that are not in `trusted_grains`, or at addresses, and a minion says of itself what these are"

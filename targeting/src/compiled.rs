@@ -8,6 +8,7 @@ use super::expression::{Expression, Term};
 use super::grain_matcher::GrainMatcher;
 use super::network_matcher::NetworkMatcher;
 use super::pattern::{Pattern, PatternOptions};
+use super::pillar::PillarMatches;
 use super::{Grains, MAX_PATTERN, Target, TargetKind};
 
 /// The largest number of characters of an expression that an error repeats.
@@ -20,6 +21,9 @@ pub struct Candidate<'a> {
     pub id: &'a str,
     /// The grains of the minion; none when they are not known.
     pub grains: Option<&'a dyn Grains>,
+    /// Which terms of the target the pillar of the minion [matches](CompiledTarget::match_pillar); none when its pillar is not
+    /// known.
+    pub pillar: Option<PillarMatches>,
 }
 
 /// Whether a target includes a minion.
@@ -29,7 +33,7 @@ pub enum Inclusion {
     Included,
     /// The target does not include the minion.
     Excluded,
-    /// The answer depends on grains that are not known.
+    /// The answer depends on grains or on a pillar that are not known.
     Unknown,
 }
 
@@ -39,6 +43,7 @@ pub struct CompiledTarget {
     target: Target,
     matcher: Matcher,
     needs_grains: bool,
+    needs_pillar: bool,
 }
 
 /// The compiled form of an [`Expression`].
@@ -50,6 +55,8 @@ pub(super) enum Matcher {
     List(Vec<String>),
     Grain(GrainMatcher),
     Network(NetworkMatcher),
+    /// Matches pillars: the term with this number among those over pillar.
+    Pillar(usize, GrainMatcher),
     /// Stands for a nodegroup, or for what is assigned, which only a master knows.
     MasterOnly,
     Not(Box<Matcher>),
@@ -59,12 +66,16 @@ pub(super) enum Matcher {
 
 impl CompiledTarget {
     pub(super) fn new(target: Target, expression: &Expression) -> Result<Self, TargetError> {
-        let mut needs_grains = false;
-        expression.each_term(&mut |term| needs_grains |= term.kind.needs_grains());
+        let (mut needs_grains, mut needs_pillar) = (false, false);
+        expression.each_term(&mut |term| {
+            needs_grains |= term.kind.needs_grains();
+            needs_pillar |= term.kind.needs_pillar();
+        });
         Ok(Self {
             matcher: compile(expression)?,
             target,
             needs_grains,
+            needs_pillar,
         })
     }
 
@@ -83,10 +94,30 @@ impl CompiledTarget {
         self.needs_grains
     }
 
+    /// Whether the target looks at pillars.
+    pub fn needs_pillar(&self) -> bool {
+        self.needs_pillar
+    }
+
     /// Whether the target looks at ids and at grains with these names, and at nothing else. Addresses count as something
-    /// else, and so does a term over all grains.
+    /// else, and so do pillars and a term over all grains.
     pub fn looks_only_at(&self, grains: &BTreeSet<String>) -> bool {
+        !self.needs_pillar && self.looks_only_at_pillar_and(grains)
+    }
+
+    /// Whether the target looks at ids, at pillars and at grains with these names, and at nothing else.
+    pub fn looks_only_at_pillar_and(&self, grains: &BTreeSet<String>) -> bool {
         self.matcher.looks_only_at(grains)
+    }
+
+    /// Finds out which terms of the target a pillar matches.
+    ///
+    /// # Errors
+    /// When a regular expression takes too many steps.
+    pub fn match_pillar(&self, pillar: &dyn Grains) -> Result<PillarMatches, TooManySteps> {
+        let mut matches = PillarMatches::default();
+        self.matcher.match_pillar(pillar, &mut matches)?;
+        Ok(matches)
     }
 
     /// Decides whether the target includes a minion.
@@ -118,13 +149,14 @@ impl Eq for CompiledTarget {}
 
 /// Compiles the terms of an expression, which share a bounded memory and time.
 pub(super) fn compile(expression: &Expression) -> Result<Matcher, TargetError> {
+    let mut shared = Shared::default();
     let (mut patterns, mut bytes) = (0, 0);
     expression.each_term(&mut |term| match term.kind {
         TargetKind::Glob | TargetKind::Pcre => {
             patterns += 1;
             bytes += term.pattern.len();
         }
-        TargetKind::Grain | TargetKind::GrainPcre | TargetKind::Assigned => {
+        kind if kind.has_delimiter() || kind.needs_pillar() => {
             for size in GrainMatcher::pattern_sizes(term) {
                 patterns += 1;
                 bytes += size;
@@ -134,22 +166,39 @@ pub(super) fn compile(expression: &Expression) -> Result<Matcher, TargetError> {
     });
     match bytes > MAX_PATTERN {
         true => Err(TargetProblem::PatternsTooLong(bytes).at(0)),
-        false => compile_sharing(expression, patterns),
+        false => {
+            shared.patterns = patterns;
+            compile_sharing(expression, &mut shared)
+        }
     }
 }
 
-fn compile_sharing(expression: &Expression, patterns: usize) -> Result<Matcher, TargetError> {
-    let all = |inner: &[Expression]| -> Result<Vec<Matcher>, TargetError> {
-        inner
-            .iter()
-            .map(|one| compile_sharing(one, patterns))
-            .collect()
+/// What the terms of an expression share.
+#[derive(Default)]
+struct Shared {
+    /// The number of patterns, which share the memory.
+    patterns: usize,
+    /// The number of the next term over pillar.
+    next_pillar: usize,
+}
+
+fn compile_sharing(expression: &Expression, shared: &mut Shared) -> Result<Matcher, TargetError> {
+    let mut all = |inner: &[Expression]| -> Result<Vec<Matcher>, TargetError> {
+        let compiled = inner.iter().map(|one| compile_sharing(one, shared));
+        compiled.collect()
     };
     Ok(match expression {
-        Expression::Term(term) => compile_term(term, patterns)?,
-        Expression::Not(inner) => Matcher::Not(Box::new(compile_sharing(inner, patterns)?)),
         Expression::And(inner) => Matcher::And(all(inner)?),
         Expression::Or(inner) => Matcher::Or(all(inner)?),
+        Expression::Term(term) => match compile_term(term, shared.patterns)? {
+            Matcher::Pillar(_, matcher) => {
+                let number = shared.next_pillar;
+                shared.next_pillar += 1;
+                Matcher::Pillar(number, matcher)
+            }
+            other => other,
+        },
+        Expression::Not(inner) => Matcher::Not(Box::new(compile_sharing(inner, shared)?)),
     })
 }
 
@@ -221,7 +270,9 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
         TargetKind::IpCidr => NetworkMatcher::compile(term).map(Matcher::Network),
         TargetKind::Nodegroup => Ok(Matcher::MasterOnly),
         TargetKind::Assigned => GrainMatcher::compile(term, count).map(|_| Matcher::MasterOnly),
-        TargetKind::Pillar | TargetKind::PillarPcre => Err(TargetProblem::Pillar.at(term.at)),
+        TargetKind::Pillar | TargetKind::PillarPcre | TargetKind::PillarExact => {
+            GrainMatcher::compile(term, count).map(|matcher| Matcher::Pillar(0, matcher))
+        }
         // The parser makes no such term.
         TargetKind::Compound => Err(TargetProblem::Empty.at(term.at)),
     }
@@ -230,11 +281,34 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
 impl Matcher {
     fn looks_only_at(&self, grains: &BTreeSet<String>) -> bool {
         match self {
-            Self::Id(_) | Self::List(_) => true,
+            Self::Id(_) | Self::List(_) | Self::Pillar(..) => true,
             Self::Grain(matcher) => matcher.grain().is_some_and(|name| grains.contains(name)),
             Self::Network(_) | Self::MasterOnly => false,
             Self::Not(inner) => inner.looks_only_at(grains),
             Self::And(all) | Self::Or(all) => all.iter().all(|one| one.looks_only_at(grains)),
+        }
+    }
+
+    /// Notes the terms that a pillar matches.
+    fn match_pillar(
+        &self,
+        pillar: &dyn Grains,
+        matches: &mut PillarMatches,
+    ) -> Result<(), TooManySteps> {
+        match self {
+            Self::Pillar(number, matcher) => {
+                if matcher.matches(pillar)? {
+                    matches.note(*number);
+                }
+                Ok(())
+            }
+            Self::Not(inner) => inner.match_pillar(pillar, matches),
+            Self::And(all) | Self::Or(all) => all
+                .iter()
+                .try_for_each(|one| one.match_pillar(pillar, matches)),
+            Self::Id(_) | Self::List(_) | Self::Grain(_) | Self::Network(_) | Self::MasterOnly => {
+                Ok(())
+            }
         }
     }
 
@@ -252,6 +326,10 @@ impl Matcher {
             },
             Self::Network(matcher) => match minion.grains {
                 Some(grains) => decided(matcher.matches(grains)),
+                None => Inclusion::Unknown,
+            },
+            Self::Pillar(number, _) => match minion.pillar {
+                Some(matches) => decided(matches.has(*number)),
                 None => Inclusion::Unknown,
             },
             Self::MasterOnly => Inclusion::Unknown,

@@ -21,7 +21,6 @@ impl fmt::Display for TargetError {
         match self.problem {
             // These are no mistakes in the expression.
             TargetProblem::Empty
-            | TargetProblem::Pillar
             | TargetProblem::Range
             | TargetProblem::Compound { .. }
             | TargetProblem::UnknownNodegroup(_) => write!(f, "{}", self.problem),
@@ -73,7 +72,7 @@ pub enum TargetProblem {
     #[error("expected a space after the quotation mark")]
     SpaceExpected,
     /// The term has letters before an `@` that name no kind of target.
-    #[error("`{}@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@", .0.escape_debug())]
+    #[error("`{}@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@, A@, I@ and J@", .0.escape_debug())]
     UnknownKind(String),
     /// A glob over ids looks like a compound expression.
     #[error(
@@ -102,6 +101,12 @@ pub enum TargetProblem {
         delimiter = .0.escape_debug()
     )]
     AssignedWithoutPattern(char),
+    /// A term over pillar has no delimiter.
+    #[error(
+        "expected a key of the pillar and a pattern with `{delimiter}` between them, as in role{delimiter}web",
+        delimiter = .0.escape_debug()
+    )]
+    PillarWithoutPattern(char),
     /// A grain's term has more than [`MAX_PARTS`] parts.
     #[error("a grain's term has at most {MAX_PARTS} parts")]
     TooManyParts,
@@ -124,11 +129,6 @@ pub enum TargetProblem {
         /// The network in which it is.
         network: String,
     },
-    /// Minions cannot be chosen by their pillar.
-    #[error(
-        "targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)"
-    )]
-    Pillar,
     /// Salt's ranges do not exist.
     #[error("Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions")]
     Range,
@@ -189,10 +189,6 @@ impl TargetError {
                 | TargetProblem::PatternsTooLong(_)
                 | TargetProblem::Compound { .. }
         ) {
-            return None;
-        }
-        // A pillar target that is no term of a compound one is wrong as a whole.
-        if matches!(self.problem, TargetProblem::Pillar) && self.at == 0 {
             return None;
         }
         let characters: Vec<char> = expression

@@ -24,7 +24,7 @@ pub enum Expression {
 /// One condition of a target expression.
 #[derive(Debug, Clone)]
 pub struct Term {
-    /// The language of the pattern; never [`TargetKind::Compound`].
+    /// The language of the pattern; never [`TargetKind::Compound`]; [`TargetKind::PillarExact`] alone.
     pub kind: TargetKind,
     /// The separator between the parts of a grain's term.
     pub delimiter: char,

@@ -1,6 +1,6 @@
 //! Matches a grain's term, `key:sub:pattern`, against grains, as Salt's `subdict_match` does: keys as they are,
 //! values in either case, each member of a list, and every place at which the keys can end and the pattern
-//! begin.
+//! begin. Terms over pillar, and over what is assigned, match their values in the same way.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -36,6 +36,8 @@ pub(super) struct GrainMatcher {
     patterns: Vec<Option<Pattern>>,
     /// For each part the text from it to the end.
     rests: Vec<String>,
+    /// Whether keys and values must be as they are written: `*` stands for nothing else.
+    is_exact: bool,
 }
 
 impl GrainMatcher {
@@ -52,6 +54,7 @@ impl GrainMatcher {
         if parts.len() < 2 || parts[0].is_empty() {
             let problem = match term.kind {
                 TargetKind::Assigned => TargetProblem::AssignedWithoutPattern(delimiter),
+                kind if kind.needs_pillar() => TargetProblem::PillarWithoutPattern(delimiter),
                 _ => TargetProblem::GrainWithoutPattern(delimiter),
             };
             return Err(problem.at(term.at));
@@ -69,7 +72,8 @@ impl GrainMatcher {
         for (number, part) in parts.iter().enumerate().skip(1) {
             let rest = &term.pattern[at..];
             let compiled = match term.kind {
-                TargetKind::GrainPcre => Pattern::regex(rest, options),
+                TargetKind::GrainPcre | TargetKind::PillarPcre => Pattern::regex(rest, options),
+                TargetKind::PillarExact => Pattern::exact(rest, options),
                 _ => Pattern::glob(rest, options),
             };
             patterns.push(match compiled {
@@ -85,6 +89,7 @@ impl GrainMatcher {
             parts,
             patterns,
             rests,
+            is_exact: term.kind == TargetKind::PillarExact,
         })
     }
 
@@ -99,7 +104,7 @@ impl GrainMatcher {
     /// Whether the term matches the grains.
     pub(super) fn matches(&self, grains: &dyn Grains) -> Result<bool, TooManySteps> {
         let left = &ValuesLeft(Cell::new(MAX_BACKTRACKED_VALUES));
-        if self.parts[0] == "*" {
+        if self.parts[0] == "*" && !self.is_exact {
             return match grains.all().as_ref() {
                 Value::Map(entries) => self.map_matches(entries, 0, left),
                 _ => Ok(false),
@@ -155,10 +160,10 @@ impl GrainMatcher {
     ) -> Result<bool, TooManySteps> {
         let rest = self.rests[from].as_str();
         let has_more = from + 1 < self.parts.len();
-        if !entries.is_empty() && rest == "*" {
+        if !entries.is_empty() && rest == "*" && !self.is_exact {
             return Ok(true);
         }
-        let is_wildcard = has_more && self.parts[from] == "*";
+        let is_wildcard = has_more && self.parts[from] == "*" && !self.is_exact;
         for (key, value) in entries {
             if key == rest {
                 return Ok(true);

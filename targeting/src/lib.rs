@@ -14,6 +14,7 @@ mod network_matcher;
 mod nodegroups;
 mod parser;
 mod pattern;
+mod pillar;
 #[cfg(test)]
 mod tests;
 mod text_pattern;
@@ -28,6 +29,7 @@ pub use expression::{Expression, Term};
 pub use glob::Glob;
 pub use grains::{Grains, GrainsError, MAX_GRAINS, PackedGrains};
 pub use nodegroups::{NodegroupDefinition, NodegroupError, Nodegroups};
+pub use pillar::PillarMatches;
 pub use text_pattern::TextPattern;
 
 /// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.
@@ -65,17 +67,20 @@ pub enum TargetKind {
     Nodegroup,
     /// Terms of the other kinds with `and`, `or`, `not` and parentheses.
     Compound,
-    /// A shell glob over the values of pillar: Salt's kind, which is refused.
+    /// A shell glob over the values of the pillar. Only a master has the pillars: it publishes the ids that match.
     Pillar,
-    /// A regular expression over the values of pillar: refused too.
+    /// A regular expression over the values of the pillar.
     PillarPcre,
     /// A shell glob over the roles and attributes that the master's administrator assigned: `roles:web`, `site:berlin`.
     /// Salt has no such kind. Only a master knows them: it publishes the globs of ids that they are assigned to.
     Assigned,
+    /// A value of the pillar as it is, in either case: nothing in it stands for anything else. It has no letter, as in Salt, so
+    /// it is no term of a compound expression, and its delimiter is a colon.
+    PillarExact,
 }
 
 /// Every kind with Salt's name, where Salt has it, and its letter in a compound expression.
-const KINDS: [(TargetKind, &str, Option<char>); 11] = [
+const KINDS: [(TargetKind, &str, Option<char>); 12] = [
     (TargetKind::Glob, "glob", None),
     (TargetKind::List, "list", Some('L')),
     (TargetKind::Pcre, "pcre", Some('E')),
@@ -87,6 +92,7 @@ const KINDS: [(TargetKind, &str, Option<char>); 11] = [
     (TargetKind::Pillar, "pillar", Some('I')),
     (TargetKind::PillarPcre, "pillar_pcre", Some('J')),
     (TargetKind::Assigned, "assigned", Some('A')),
+    (TargetKind::PillarExact, "pillar_exact", None),
 ];
 
 impl TargetKind {
@@ -113,7 +119,7 @@ impl TargetKind {
         found.map(|(kind, _, _)| *kind)
     }
 
-    /// Returns the letter of this kind in a compound expression; globs and compounds have none.
+    /// Returns the letter of this kind in a compound expression; globs, compounds and exact values of pillar have none.
     pub(crate) fn letter(self) -> Option<char> {
         let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
         found.and_then(|(_, _, letter)| *letter)
@@ -130,6 +136,11 @@ impl TargetKind {
             self,
             Self::Grain | Self::GrainPcre | Self::Pillar | Self::PillarPcre | Self::Assigned
         )
+    }
+
+    /// Whether such a term is about the pillar.
+    pub fn needs_pillar(self) -> bool {
+        matches!(self, Self::Pillar | Self::PillarPcre | Self::PillarExact)
     }
 
     fn needs_grains(self) -> bool {
@@ -229,7 +240,8 @@ impl Target {
     }
 
     /// Parses the expression, so that it can be matched against minions. A minion is unknown to a nodegroup, and to
-    /// what is assigned: [expand](Self::expand) the target first.
+    /// what is assigned: [expand](Self::expand) the target first. It is unknown to a term over pillar unless the
+    /// [candidate](Candidate) says what its pillar matches.
     ///
     /// # Errors
     /// When the expression is malformed, empty, or too long.

@@ -75,6 +75,17 @@ impl Pattern {
         }
     }
 
+    /// Compiles a text that stands for itself.
+    pub(super) fn exact(text: &str, options: PatternOptions) -> Result<Self, PatternError> {
+        match options.ignore_case && !text.is_ascii() {
+            true => Self::regex(&format!("{}$", regex::escape(text)), options),
+            false => Ok(Self::Exact(Case {
+                text: text.to_owned(),
+                ignored: options.ignore_case,
+            })),
+        }
+    }
+
     /// Compiles a regular expression, which matches the beginnings of texts as Python's `re.match` does.
     pub(super) fn regex(text: &str, options: PatternOptions) -> Result<Self, PatternError> {
         if text.len() > MAX_PATTERN {

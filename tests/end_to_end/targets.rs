@@ -250,3 +250,82 @@ fn what_is_assigned_is_read_again_on_sighup() {
     assert!(said.contains("others can change "), "{said}");
     assert_eq!(answering(&fleet, &mail), BTreeSet::from(["m2".to_owned()]));
 }
+
+#[test]
+fn the_master_chooses_by_pillar_and_no_minion_learns_what_was_searched_for() {
+    let mut fleet = Fleet::new(
+        "tcp",
+        "auto_accept: True\nnodegroups: {gold: 'I@tier:gold'}\n",
+    );
+    let write = |name: &str, text: &str| {
+        let path = fleet.path("master").join("srv/pillar").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("top.sls", "base: {'m[12]': [gold], 'm3': [broken]}\n");
+    write("gold.sls", "tier: gold\ntoken: s3cr3t-{{ grains.id }}\n");
+    write("broken.sls", "tier: {{ nothing }}\n");
+    fleet.start_master();
+    // One says that it has the value.
+    for id in ["m1", "m2", "m3", "m4"] {
+        fleet.start_minion_with(id, "grains: {tier: gold, token: s3cr3t-m1}\n");
+    }
+    for id in ["m1", "m2", "m3", "m4"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    let preview = |options: &[&str]| {
+        let preview = ["--preview-target", "--out", "json"];
+        fleet.run("saline", &[options, &preview].concat())
+    };
+    let ids = |options: &[&str]| -> Vec<String> {
+        let said = preview(options).expect(0);
+        assert!(
+            said.stderr
+                .contains("the master has no pillar of 1 minion (m3)"),
+            "{said:?}"
+        );
+        assert!(!said.stderr.contains("s3cr3t"), "{said:?}");
+        serde_json::from_str(&said.stdout).unwrap()
+    };
+    assert_eq!(ids(&["-I", "tier:g*"]), ["m1", "m2"]);
+    assert_eq!(ids(&["-J", "tier:(gold|silver)$"]), ["m1", "m2"]);
+    assert_eq!(ids(&["-I", "--delimiter", "|", "tier|gold"]), ["m1", "m2"]);
+    assert_eq!(ids(&["-N", "gold"]), ["m1", "m2"]);
+    assert_eq!(ids(&["-C", "not I@tier:gold"]), ["m4"]);
+    assert_eq!(
+        ids(&["-C", "G@tier:gold and not I@token:s3cr3t-m1"]),
+        ["m2", "m4"]
+    );
+
+    let ran = [
+        "-I",
+        "token:s3cr3t-m1",
+        "test.ping",
+        "--out",
+        "json",
+        "--static",
+    ];
+    let ran = fleet.run("saline", &ran).expect(0);
+    let returned: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(returned, serde_json::json!({"m1": true}));
+    let mixed = [
+        "-C",
+        "I@token:s3cr3t-m* and G@tier:gold",
+        "test.ping",
+        "--out",
+        "json",
+        "--static",
+    ];
+    let mixed = fleet.run("saline", &mixed).expect(0);
+    let returned: serde_json::Value = serde_json::from_str(&mixed.stdout).unwrap();
+    assert_eq!(returned, serde_json::json!({"m1": true, "m2": true}));
+    let jobs = fleet
+        .run("saline-run", &["jobs.list_jobs"])
+        .expect(0)
+        .stdout;
+    assert!(!jobs.contains("s3cr3t"), "{jobs}");
+    for id in ["m1", "m2", "m4"] {
+        assert!(!fleet.minions[id].log.text().contains("s3cr3t"));
+    }
+    assert!(!fleet.master().log.text().contains("s3cr3t"));
+}

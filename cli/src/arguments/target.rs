@@ -38,15 +38,15 @@ pub(crate) struct TargetOptions {
     #[arg(short = 'C', long)]
     compound: bool,
 
-    /// The target is a value of pillar: refused, since minions are not chosen by it.
-    #[arg(short = 'I', long, hide = true)]
+    /// The target is a key of the pillar and a glob that its value matches: "role:web". Takes all rights.
+    #[arg(short = 'I', long)]
     pillar: bool,
 
-    /// The same, with a regular expression.
-    #[arg(short = 'J', long, hide = true)]
+    /// The target is a key of the pillar and a regular expression that its value matches: "role:(web|db)". Takes all rights.
+    #[arg(short = 'J', long)]
     pillar_pcre: bool,
 
-    /// Stands between the parts of a target with -G, -P or -A, instead of a colon.
+    /// Stands between the parts of a target with -G, -P, -A, -I or -J, instead of a colon.
     #[arg(long, value_name = "CHARACTER", value_parser = character)]
     delimiter: Option<char>,
 
@@ -78,7 +78,7 @@ impl TargetOptions {
         }
         if self.delimiter.is_some() && !self.kind().has_delimiter() {
             return Err(
-                "option --delimiter goes with -G, -P or -A; in a compound expression write it behind the letter: \
+                "option --delimiter goes with -G, -P, -A, -I or -J; in a compound expression write it behind the letter: \
                  G|@key|value"
                     .to_owned(),
             );

@@ -1,4 +1,4 @@
-//! `--preview-target`: the minions that a target includes, and the warning about those whose grains the master does
+//! `--preview-target`: the minions that a target includes, and the warnings about those whose grains or pillar the master does
 //! not know.
 
 use std::io;
@@ -53,6 +53,16 @@ impl GrainsUnknown {
     }
 }
 
+/// Names the minions that a target by pillar does not include because the master has no pillar of theirs, if there are any.
+pub(super) fn warn_without_pillar(screen: &mut Screen<'_>, minions: &[MinionId]) {
+    if !minions.is_empty() {
+        screen.note(format!(
+            "WARNING: the master has no pillar of {}: the target does not include them; the log of the master says why",
+            counted(minions)
+        ));
+    }
+}
+
 /// Prints the minions that a target includes, as a list. Returns the exit code.
 ///
 /// # Errors
@@ -77,6 +87,7 @@ pub(super) async fn preview_target(
         false => GrainsUnknown::LeftOut,
     };
     grains_unknown.warn(screen, &matches.without_grains);
+    warn_without_pillar(screen, &matches.without_pillar);
     let ids = Value::texts(matches.minions.iter().map(MinionId::as_str));
     let format = output.format();
     if matches.minions.is_empty() {
@@ -113,5 +124,14 @@ mod tests {
         insta::assert_snapshot!(warned(GrainsUnknown::after(false), 22), @"WARNING: the master does not know the grains of 22 minions (m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more): the target does not include them; --include-unknown asks them too");
         insta::assert_snapshot!(warned(GrainsUnknown::after(true), 7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, m5, m6): they got the job and decide themselves");
         insta::assert_snapshot!(warned(GrainsUnknown::WouldGetIt, 1), @"WARNING: the master does not know the grains of 1 minion (m0): they get the job and decide themselves");
+    }
+
+    #[test]
+    fn minions_without_a_pillar_are_named() {
+        let mut printed = Printed::default();
+        let ids = ["m1", "m2"].map(|id| MinionId::parse(id).unwrap());
+        warn_without_pillar(&mut printed.screen(&[]), &[]);
+        warn_without_pillar(&mut printed.screen(&[]), &ids);
+        insta::assert_snapshot!(String::from_utf8(printed.err).unwrap(), @"WARNING: the master has no pillar of 2 minions (m1, m2): the target does not include them; the log of the master says why");
     }
 }

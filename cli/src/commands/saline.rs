@@ -15,7 +15,7 @@ use saline_targeting::CompiledTarget;
 use super::about::{self, Role};
 use super::follow::PublishedJob;
 use super::master_away::until_answered;
-use super::preview_target::{GrainsUnknown, preview_target};
+use super::preview_target::{GrainsUnknown, preview_target, warn_without_pillar};
 use super::{compiled, failed};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
@@ -172,6 +172,7 @@ async fn publish(
     let format = arguments.output.format();
     GrainsUnknown::after(arguments.targeting.include_unknown)
         .warn(screen, &run.published().without_grains);
+    warn_without_pillar(screen, &run.published().without_pillar);
     screen.warn(&run.published().warnings);
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {
@@ -340,18 +341,12 @@ mod tests {
           ^
         --- exit 64
         ");
-        insta::assert_snapshot!(run("saline -I role:web test.ping").await, @"
+        insta::assert_snapshot!(run("saline -I role test.ping").await, @"
         --- stdout
         --- stderr
-        saline: error: targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)
-        --- exit 64
-        ");
-        insta::assert_snapshot!(run("saline -C I@role:web f").await, @"
-        --- stdout
-        --- stderr
-        saline: error: targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)
-          I@role:web
-            ^
+        saline: error: the target is malformed: expected a key of the pillar and a pattern with `:` between them, as in role:web
+          role
+          ^
         --- exit 64
         ");
         insta::assert_snapshot!(run("saline -G os|Debian test.ping --delimiter=/").await, @"

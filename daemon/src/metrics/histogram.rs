@@ -50,6 +50,13 @@ impl DurationHistogram {
     }
 }
 
+impl MeasuredDurations {
+    /// Returns how many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

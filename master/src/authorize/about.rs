@@ -33,6 +33,8 @@ pub(crate) struct Reached<'a> {
     /// Whether a refusal names those outside of the rules. Where what minions say of themselves, or what root assigned to
     /// them, chose them, their names would tell that to somebody who has no rule about them.
     pub(super) may_be_named: bool,
+    /// Whether the target names values of pillar. Whoever chooses by values finds them out.
+    pub(super) by_pillar: bool,
 }
 
 impl<'a> Reached<'a> {
@@ -40,6 +42,7 @@ impl<'a> Reached<'a> {
     pub(crate) const NONE: Self = Self {
         minions: &[],
         may_be_named: true,
+        by_pillar: false,
     };
 
     /// The minions that `target` includes.
@@ -53,11 +56,13 @@ impl<'a> Reached<'a> {
             | TargetKind::Compound
             | TargetKind::Pillar
             | TargetKind::PillarPcre
+            | TargetKind::PillarExact
             | TargetKind::Assigned => false,
         };
         Self {
             minions,
             may_be_named,
+            by_pillar: target.names_pillar(),
         }
     }
 }

@@ -324,6 +324,17 @@ impl<'a> Rules<'a> {
         if has_everything(self.own.iter().copied()) {
             return Ok(self.allowed("@all"));
         }
+        if let About::Function { minions, .. } | About::Minions(minions) = about
+            && minions.by_pillar
+        {
+            return Err(Refusal {
+                rule: Cow::Borrowed("pillar takes @all"),
+                line: format!(
+                    "{principal} may not choose minions by pillar: whoever does finds out the values, so that takes @all; \
+                     nodegroups of the master's configuration may have such terms for others"
+                ),
+            });
+        }
         let refuse = |what: &str| {
             Err(Refusal {
                 rule: Cow::Owned(format!("no rule of {}", self.option)),

@@ -207,6 +207,33 @@ fn who_is_not_in_operators_may_do_everything_until_it_is_set() {
 }
 
 #[test]
+fn choosing_by_pillar_takes_all_rights() {
+    let bob = Principal::Operator("bob".into());
+    let decide = |rules: &str, expression: &str| {
+        let target = Target {
+            kind: TargetKind::Compound,
+            expression: expression.to_owned(),
+        };
+        let about = About::Minions(Reached::by(&target, &[]));
+        let decided = authorizer(rules).authorize(&bob, Action::MatchTarget, about);
+        decided.map_or_else(|refusal| refusal.line, |allowed| allowed.rule.into_owned())
+    };
+    let some = "operators: {bob: [test.ping, {'*': ['.*']}]}\n";
+    for expression in ["I@password:a*", "web* and not J@password:a"] {
+        assert_eq!(
+            decide(some, expression),
+            "operator bob may not choose minions by pillar: whoever does finds out the values, so that takes @all; nodegroups \
+             of the master's configuration may have such terms for others"
+        );
+        assert_eq!(
+            decide("operators: {bob: ['@all']}\n", expression),
+            "operators: @all"
+        );
+    }
+    assert_eq!(decide(some, "N@web"), "operators: minions of its rules");
+}
+
+#[test]
 fn a_reaction_may_do_everything_until_reactor_acl_is_set() {
     let reaction = Principal::Reaction("/srv/reactor/a.sls".into());
     let run = |rules: &str, fun: &str| publish_by(rules, &reaction, fun, &[], &[], &["web1"]);

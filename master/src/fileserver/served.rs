@@ -148,6 +148,7 @@ impl Environment {
                 let minion = Candidate {
                     id: id.as_str(),
                     grains: None,
+                    pillar: None,
                 };
                 matches!(rule.decide(minion), Ok(Inclusion::Included))
             }

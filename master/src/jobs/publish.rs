@@ -171,6 +171,7 @@ impl JobStore {
                 minions: states::decode(columns::blob(row, 2)?)?,
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
                 without_grains: Vec::new(),
+                without_pillar: Vec::new(),
                 batch: rows::batch(row, 3)?,
                 warnings: Vec::new(),
             }))

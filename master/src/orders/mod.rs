@@ -7,7 +7,6 @@ mod error;
 mod identity_change;
 mod publish;
 mod target_resolver;
-mod trusted;
 mod unknown_functions;
 
 pub use cancel::CancelOrder;
@@ -15,4 +14,3 @@ pub use error::OrderError;
 pub(crate) use identity_change::withdraw_unfollowed;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
-pub use trusted::{Chosen, Claimed, IncludedBy, Trusted};

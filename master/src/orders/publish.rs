@@ -20,11 +20,12 @@ use saline_messages::{
 };
 use saline_targeting::Target;
 
-use super::{Chosen, OrderError, ResolvedTarget, TargetResolver, unknown_functions};
+use super::{OrderError, ResolvedTarget, TargetResolver, unknown_functions};
 use crate::authorize::{About, Action, AddressedJob, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::decisions::{AllowedOrder, Decisions, Details};
 use crate::events::Events;
+use crate::facts::Chosen;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
 use crate::publisher::MinionPublisher;
@@ -115,6 +116,8 @@ struct OrderedMinions {
     ids: Vec<MinionId>,
     /// The minions without known grains that the principal may know of.
     without_grains: Vec<MinionId>,
+    /// The minions of which the master has no pillar, if the target looks at pillars, that the principal may know of.
+    without_pillar: Vec<MinionId>,
     /// The names in a list for which there is no key.
     unknown: Vec<String>,
     /// Whether what they say of themselves may have decided about them.
@@ -171,6 +174,7 @@ impl PublishOrder {
                 minions: Vec::new(),
                 unknown: ordered.unknown,
                 without_grains: ordered.without_grains,
+                without_pillar: ordered.without_pillar,
                 batch: None,
                 warnings,
             });
@@ -198,6 +202,7 @@ impl PublishOrder {
             minions: minions.clone(),
             unknown,
             without_grains: ordered.without_grains,
+            without_pillar: ordered.without_pillar,
             batch,
             warnings,
         };
@@ -224,6 +229,9 @@ impl PublishOrder {
         principal: &Principal,
         request: &PublishRequest,
     ) -> Result<OrderedMinions, OrderError> {
+        if request.target.names_pillar() {
+            self.check_pillar_target(principal, request).await?;
+        }
         let resolved = self.clock.now();
         let target = request.target.clone();
         let resolving = self.targets.resolve(target, request.include_unknown);
@@ -233,6 +241,7 @@ impl PublishOrder {
             target,
             minions,
             mut without_grains,
+            without_pillar,
             unknown,
             ..
         } = resolving.map_err(|error| error.told_to(principal, &self.decisions.authorizer))?;
@@ -264,6 +273,7 @@ impl PublishOrder {
             target,
             ids,
             without_grains: authorizer.known_to(principal, without_grains),
+            without_pillar: authorizer.known_to(principal, without_pillar),
             unknown,
             by_claims,
             is_apart,
@@ -281,6 +291,30 @@ impl PublishOrder {
         // A batch skips minions that are away, so that they do not count there either.
         let waits = request.ttl_ms.is_some();
         unknown_functions::refusal(&self.sessions, &request.fun, minions, created, waits)
+    }
+
+    /// Refuses a principal that may not choose by pillar before anything is looked for: what comes of the search would tell
+    /// it of values.
+    async fn check_pillar_target(
+        &self,
+        principal: &Principal,
+        request: &PublishRequest,
+    ) -> Result<(), OrderError> {
+        if self.decisions.authorizer.sees_all(principal) {
+            return Ok(());
+        }
+        let about = About::Minions(Reached::by(&request.target, &[]));
+        let details = Details {
+            function: Some(&request.fun),
+            arguments: Some(&request.arg),
+            target: Some(&request.target),
+            request: Some(request.request_id),
+            ..Details::default()
+        };
+        let decided = self
+            .decisions
+            .decide(principal, Action::Publish, about, details);
+        decided.await.map(drop).map_err(OrderError::NotAllowed)
     }
 
     /// Returns the jid of the job: before the decision, so that the line of the audit file has it.

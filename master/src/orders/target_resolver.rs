@@ -1,24 +1,25 @@
-//! Finds the minions that a target includes: the accepted ones, by their ids and by the grains that the master
-//! knows.
+//! Finds the minions that a target includes: the accepted ones, by their ids, by the grains that the master knows, and by the
+//! pillars that it compiled.
 
 use std::sync::Arc;
 
 use saline_messages::MinionId;
 use saline_protocol::transport::Context;
-use saline_targeting::{CompiledTarget, Expanded, PackedGrains, Target, TargetError, TooManySteps};
+use saline_targeting::{
+    Candidate, CompiledTarget, Expanded, Inclusion, PillarMatches, Target, TargetError,
+    TooManySteps,
+};
 
-use super::trusted::{Chosen, Claimed, Trusted, judge};
 use crate::authorize::{Authorizer, Principal};
-use crate::grains::GrainsTable;
-use crate::keys::{KeyAccess, KeyOnDisk, KeyStore};
-use crate::settings::{LiveSettings, RootFacts};
+use crate::facts::{Chosen, FactsError, FactsReader, KnownMinion, TargetVerdict};
+use crate::pillar::Pillars;
+use crate::settings::RootFacts;
 
 /// Finds the minions that targets include.
 #[derive(Debug, Clone)]
 pub struct TargetResolver {
-    pub(crate) keys: KeyAccess,
-    pub(crate) grains: Arc<GrainsTable>,
-    pub(crate) settings: LiveSettings,
+    pub(crate) facts: FactsReader,
+    pub(crate) pillars: Pillars,
     pub(crate) context: Context,
 }
 
@@ -32,6 +33,9 @@ pub struct ResolvedTarget {
     /// The minions, sorted by id, about which the target cannot decide, since they have reported no grains. They are
     /// among the `minions` only where they were asked for.
     pub without_grains: Vec<MinionId>,
+    /// The minions, sorted by id, about which the target cannot decide, since the master has no pillar of theirs. They are never
+    /// among the `minions`.
+    pub without_pillar: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
     /// The ids that are not among the minions because a regular expression took too many steps with what they say of
@@ -76,28 +80,6 @@ fn given_up(minion: Option<&MinionId>) -> String {
 }
 
 impl TargetResolver {
-    /// Returns what root says of one minion; none if its key is not accepted now.
-    ///
-    /// # Errors
-    /// When its key cannot be read.
-    ///
-    /// # Cancel safety
-    /// Nothing is changed.
-    pub(crate) async fn trusted(&self, id: &MinionId) -> Result<Option<Trusted>, ResolveError> {
-        let key = self.keys.keys_on_disk(vec![id.clone()]).await.pop();
-        match key {
-            Some((_, KeyOnDisk::Accepted(_))) => {}
-            Some((_, KeyOnDisk::NotAccepted)) => return Ok(None),
-            Some((_, KeyOnDisk::Unreadable)) | None => {
-                let why = format!("the key of minion {id} cannot be read");
-                return Err(ResolveError::Keys(why));
-            }
-        }
-        let root = self.settings.now().root_facts;
-        let reported = self.grains.of(std::slice::from_ref(id)).pop().flatten();
-        Ok(Some(Trusted::of(id, reported, &root)))
-    }
-
     /// Finds the minions that a target includes. With `include_unknown` also those about which it cannot decide, since
     /// they have reported no grains; Salt always expects these.
     ///
@@ -111,34 +93,24 @@ impl TargetResolver {
         target: Target,
         include_unknown: bool,
     ) -> Result<ResolvedTarget, ResolveError> {
-        let settings = self.settings.now();
+        let settings = self.facts.settings.now();
         let root = settings.root_facts;
         let Expanded {
             target,
             has_assigned,
         } = target.expand(&settings.nodegroups, &root.assignments)?;
-        let compiled = target.compile()?;
-        let accepted = match self.keys.with_minions(KeyStore::accepted_ids).await {
-            Some(Ok(ids)) => ids,
-            Some(Err(error)) => return Err(ResolveError::Keys(error.to_string())),
-            None => return Err(ResolveError::Keys("the key store failed".to_owned())),
-        };
-        let needs_grains = compiled.needs_grains();
-        if !needs_grains && !has_assigned {
-            return resolve_among(compiled, &accepted, &[], &root, include_unknown)
-                .inspect(warn_of_given_up);
+        let target = Arc::new(target.compile()?);
+        let accepted = self.facts.accepted().await?;
+        if !target.needs_grains() && !target.needs_pillar() && !has_assigned {
+            return resolve_among(&target, &accepted, Vec::new(), &root, include_unknown)
+                .inspect(warn);
         }
-        let grains = Arc::clone(&self.grains);
-        // Thousands of grains are looked at, and a regular expression may take its time with each.
+        let known = self.known(&target, &accepted).await?;
         let resolving = self.context.spawn_blocking(move || {
             if has_assigned {
                 check_assigned(&accepted, &root)?;
             }
-            let known = match needs_grains {
-                true => grains.of(&accepted),
-                false => Vec::new(),
-            };
-            let mut resolved = resolve_among(compiled, &accepted, &known, &root, include_unknown)?;
+            let mut resolved = resolve_among(&target, &accepted, known, &root, include_unknown)?;
             if has_assigned {
                 // Nobody typed the ids: something may be assigned to one before its key is accepted.
                 resolved.unknown.clear();
@@ -146,9 +118,74 @@ impl TargetResolver {
             Ok(resolved)
         });
         match resolving.await {
-            Ok(resolved) => resolved.inspect(warn_of_given_up),
-            Err(_) => Err(ResolveError::Keys("the target was not resolved".to_owned())),
+            Ok(resolved) => resolved.inspect(warn),
+            Err(_) => Err(not_resolved()),
         }
+    }
+
+    /// Returns what is known of these accepted minions, in their order, as far as the target looks at it. Thousands of grains
+    /// are looked at, and a regular expression may take its time with each. Pillars are looked at where nothing else decides.
+    async fn known(
+        &self,
+        target: &Arc<CompiledTarget>,
+        accepted: &Arc<Vec<MinionId>>,
+    ) -> Result<Vec<KnownMinion>, ResolveError> {
+        let (judged, among) = (Arc::clone(target), Arc::clone(accepted));
+        let grains = Arc::clone(&self.facts.grains);
+        let looking = self.context.spawn_blocking(move || {
+            let reported = match judged.needs_grains() {
+                true => grains.of(&among),
+                false => vec![None; among.len()],
+            };
+            let of_one = |grains| KnownMinion {
+                grains,
+                pillar: None,
+            };
+            let known: Vec<KnownMinion> = reported.into_iter().map(of_one).collect();
+            let undecided: Vec<usize> = match judged.needs_pillar() {
+                true => undecided(&judged, &among, &known),
+                false => Vec::new(),
+            };
+            (known, undecided)
+        });
+        let (mut known, undecided) = looking.await.map_err(|_| not_resolved())?;
+        if undecided.is_empty() {
+            return Ok(known);
+        }
+        let ids: Vec<MinionId> = undecided.iter().map(|at| accepted[*at].clone()).collect();
+        let pillars = self.pillars.match_target(ids, target).await;
+        for (at, pillar) in undecided.into_iter().zip(pillars) {
+            known[at].pillar = pillar;
+        }
+        Ok(known)
+    }
+}
+
+/// Returns the places of those about which a target does not decide without their pillars.
+fn undecided(target: &CompiledTarget, accepted: &[MinionId], known: &[KnownMinion]) -> Vec<usize> {
+    let decides = |id: &MinionId, known: &KnownMinion| {
+        let grains = known.grains.as_deref();
+        let decided = target.decide(Candidate {
+            id: id.as_str(),
+            grains: grains.map(|grains| grains as &dyn saline_targeting::Grains),
+            pillar: None,
+        });
+        decided != Ok(Inclusion::Unknown)
+    };
+    let all = accepted.iter().zip(known).enumerate();
+    all.filter(|(_, (id, known))| !decides(id, known))
+        .map(|(at, _)| at)
+        .collect()
+}
+
+fn not_resolved() -> ResolveError {
+    // The code panicked, which the runtime logs.
+    ResolveError::Keys("the target was not resolved".to_owned())
+}
+
+impl From<FactsError> for ResolveError {
+    fn from(FactsError(why): FactsError) -> Self {
+        Self::Keys(why)
     }
 }
 
@@ -167,51 +204,62 @@ fn check_assigned(accepted: &[MinionId], root: &RootFacts) -> Result<(), Resolve
     Ok(())
 }
 
-/// Names the minions at which a target was given up.
-fn warn_of_given_up(resolved: &ResolvedTarget) {
-    const SHOWN: usize = 20;
-    let given_up = &resolved.given_up;
-    if given_up.is_empty() {
-        return;
-    }
-    let names: Vec<&str> = given_up.iter().take(SHOWN).map(MinionId::as_str).collect();
-    tracing::warn!(
-        "the target {:?} was given up at {} minions, which do not get the job: {TooManySteps}; the first are {}",
-        resolved.target.target().expression,
-        given_up.len(),
+/// The most minions that a warning names.
+const SHOWN: usize = 20;
+
+/// Warns of the minions at which a target was given up, and of those without a pillar. What is searched for in pillars is not
+/// in the log.
+fn warn(resolved: &ResolvedTarget) {
+    let first = |ids: &[MinionId]| {
+        let names: Vec<&str> = ids.iter().take(SHOWN).map(MinionId::as_str).collect();
         names.join(", ")
-    );
+    };
+    let ResolvedTarget {
+        given_up,
+        without_pillar,
+        ..
+    } = resolved;
+    if !given_up.is_empty() {
+        tracing::warn!(
+            "the target {:?} was given up at {} minions, which do not get the job: {TooManySteps}; the first are {}",
+            resolved.target.target().expression,
+            given_up.len(),
+            first(given_up)
+        );
+    }
+    if !without_pillar.is_empty() {
+        tracing::warn!(
+            "a target by pillar does not include {} minions whose pillars have errors or were not compiled in time; the \
+             first are {}",
+            without_pillar.len(),
+            first(without_pillar)
+        );
+    }
 }
 
-/// Finds the minions that a target includes among these accepted ones, sorted by id, whose grains are `known` in the same
+/// Finds the minions that a target includes among these accepted ones, sorted by id, of which this is `known` in the same
 /// order. It does not include one with which a regular expression takes too many steps, whatever the rest of the target
-/// says: that hangs on the grains, and no minion decides by them about the others.
+/// says: that hangs on the grains or the pillar of this minion, and no minion decides by them about the others.
 ///
 /// # Errors
 /// When a regular expression takes too many steps with some minions, and the target includes no other.
 pub fn resolve_among(
-    target: CompiledTarget,
+    target: &CompiledTarget,
     accepted: &[MinionId],
-    known: &[Option<Arc<PackedGrains>>],
+    known: Vec<KnownMinion>,
     root: &Arc<RootFacts>,
     include_unknown: bool,
 ) -> Result<ResolvedTarget, ResolveError> {
-    let known = known.iter().cloned().chain(std::iter::repeat(None));
-    let known = accepted.iter().zip(known);
-    let (minions, without_grains, given_up) = match target.looks_only_at(&root.trusted_grains) {
-        true => {
-            let trusted = known.map(|(id, grains)| Trusted::of(id, grains, root));
-            let verdict = judge(&target, trusted);
-            let chosen = Chosen::ByTrusted(verdict.included);
-            (chosen, verdict.without_grains, verdict.given_up)
-        }
-        false => {
-            let claimed = known.map(|(id, grains)| Claimed::of(id, grains));
-            let verdict = judge(&target, claimed);
-            let chosen = Chosen::ByClaimed(verdict.included);
-            (chosen, verdict.without_grains, verdict.given_up)
-        }
+    let pillars: Vec<Option<PillarMatches>> = match target.needs_pillar() {
+        true => known.iter().map(|known| known.pillar?.ok()).collect(),
+        false => Vec::new(),
     };
+    let TargetVerdict {
+        included: minions,
+        without_pillar,
+        without_grains,
+        given_up,
+    } = TargetVerdict::of(target, accepted, known, root);
     let minions = match include_unknown && !without_grains.is_empty() {
         true => minions.with(&without_grains),
         false => minions,
@@ -227,11 +275,21 @@ pub fn resolve_among(
         found.is_err()
     };
     let unknown = target.listed().iter().filter(has_no_key).cloned().collect();
+    let published = match target.needs_pillar() {
+        true => {
+            let all = accepted.iter().zip(pillars);
+            let included = all.filter(|(id, _)| minions.binary_search(id).is_ok());
+            let included: Vec<_> = included.map(|(id, it)| (id.as_str(), it)).collect();
+            target.target().clone().put_pillar(&included)?.compile()?
+        }
+        false => target.clone(),
+    };
     Ok(ResolvedTarget {
         unknown,
-        target,
+        target: published,
         minions,
         without_grains,
+        without_pillar,
         given_up,
     })
 }
@@ -241,7 +299,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use saline_data::{Packed, Value};
-    use saline_targeting::TargetKind;
+    use saline_targeting::{PackedGrains, TargetKind};
 
     use super::*;
 
@@ -259,9 +317,12 @@ mod tests {
             expression: expression.to_owned(),
         };
         let ids = ["a", "b"].map(|id| MinionId::parse(id).unwrap());
-        let known = [Some(Arc::new(grains)), None];
         let target = target.compile().unwrap();
-        let resolved = resolve_among(target, &ids, &known, &root, include_unknown).unwrap();
+        let known = KnownMinion {
+            grains: Some(Arc::new(grains)),
+            pillar: None,
+        };
+        let resolved = resolve_among(&target, &ids, vec![known], &root, include_unknown).unwrap();
         let is_trusted = matches!(resolved.minions, Chosen::ByTrusted(_));
         let ids = resolved.minions.into_ids();
         let ids: Vec<&str> = ids.iter().map(MinionId::as_str).collect();

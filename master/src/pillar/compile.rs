@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use saline_config::BASE;
-use saline_pillar::{MergingStrategy, Pillar, PillarOptions, Subject};
+use saline_pillar::{Pillar, PillarOptions, Subject};
 use saline_targeting::{AssignmentError, Assignments, Nodegroups};
 
 use super::{PillarWork, external};
 
 /// The environments that a minion asks for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AskedEnvironments {
     /// The environment that the request names for itself, `saltenv`; none for `base`.
     pub(crate) saltenv: Option<String>,
@@ -29,7 +29,7 @@ impl PillarWork<'_> {
     pub(super) fn compile(&self) -> Pillar {
         let found = self.with_options(|subject, options, names| {
             let mut pillar = saline_pillar::compile(subject, options, &self.files);
-            for source in &self.settings.external {
+            for source in &self.settings.pillar.external {
                 match external::read(source, self.minion, names, &self.parts.launcher) {
                     Ok(found) => {
                         for entries in found {
@@ -65,14 +65,14 @@ impl PillarWork<'_> {
     ) -> Result<T, AssignmentError> {
         let root = self.minion.root();
         let names = Names {
-            nodegroups: self.nodegroups,
+            nodegroups: &self.settings.nodegroups,
             assignments: &root.assignments,
             trusted_grains: &root.trusted_grains,
         };
         let assigned = self.minion.assigned()?;
         let options = PillarOptions {
-            strategy: self.settings.strategy,
-            merge_lists: self.settings.merge_lists,
+            strategy: self.settings.pillar.strategy,
+            merge_lists: self.settings.pillar.merge_lists,
             base: BASE,
             nodegroups: names.nodegroups,
             assignments: names.assignments,
@@ -90,13 +90,8 @@ impl PillarWork<'_> {
 }
 
 impl AskedEnvironments {
-    /// Returns the environment in which a whole pillar is kept: that on which it depends.
-    pub(super) fn kept_for(&self, strategy: MergingStrategy) -> Option<&str> {
-        match strategy {
-            MergingStrategy::None => self.pillarenv.as_deref().or(self.saltenv.as_deref()),
-            MergingStrategy::Smart | MergingStrategy::Recurse | MergingStrategy::Overwrite => {
-                self.pillarenv.as_deref()
-            }
-        }
+    /// Whether none is named: the pillar by which targets choose.
+    pub(super) fn is_default(&self) -> bool {
+        self.saltenv.is_none() && self.pillarenv.is_none()
     }
 }

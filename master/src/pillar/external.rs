@@ -17,7 +17,7 @@ use saline_protocol::transport::{Clock, Instant};
 use saline_targeting::{Candidate, Inclusion, Target, TargetKind};
 
 use super::compile::Names;
-use crate::orders::Trusted;
+use crate::facts::Trusted;
 
 /// How long a command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -191,12 +191,13 @@ fn is_in(group: &str, minion: &Trusted, names: &Names<'_>) -> Result<bool, Strin
     let compiled = expanded.and_then(|expanded| expanded.target.compile());
     let compiled = compiled.map_err(|error| format!("and the nodegroup {group}: {error}"))?;
     if !compiled.looks_only_at(names.trusted_grains) {
-        // Nobody is in it by what it says of itself.
+        // Nobody is in it by what it says of itself, nor by the pillar that is compiled here.
         return Ok(false);
     }
     let candidate = Candidate {
         id: minion.id().as_str(),
         grains: minion.grains(),
+        pillar: None,
     };
     match compiled.decide(candidate) {
         Ok(Inclusion::Included) => Ok(true),

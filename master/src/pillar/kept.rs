@@ -9,6 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use saline_data::Packed;
 use saline_messages::{MinionId, Outgoing, Part, TransferId};
 
+use super::AskedEnvironments;
+use super::version::SourceVersion;
+
 /// The most bytes of all pillars that are kept.
 const MAX_KEPT_BYTES: usize = 256 * 1024 * 1024;
 
@@ -34,12 +37,22 @@ struct Table {
     bytes: usize,
 }
 
+/// A pillar without errors.
+#[derive(Clone)]
+pub(super) struct GoodPillar {
+    /// The environments that were asked for.
+    pub(super) asked: AskedEnvironments,
+    /// What it was compiled from.
+    pub(super) from: SourceVersion,
+    pub(super) packed: Packed,
+}
+
 /// The kept pillars of one minion.
 #[derive(Default)]
 struct Kept {
     used: u64,
-    /// The last whole ones, each with the only environment that it was compiled for, the latest last.
-    good: Vec<(Option<String>, Packed)>,
+    /// The last ones without errors, one for each choice of environments, the latest last.
+    good: Vec<GoodPillar>,
     /// What the minion fetches in parts.
     sending: Option<Outgoing>,
 }
@@ -54,7 +67,7 @@ impl std::fmt::Debug for Kept {
 impl Kept {
     fn bytes(&self) -> usize {
         let good = self.good.iter();
-        let good: usize = good.map(|(_, pillar)| pillar.as_bytes().len()).sum();
+        let good: usize = good.map(|pillar| pillar.packed.as_bytes().len()).sum();
         let sending = self.sending.as_ref().map_or(0, |whole| whole.bytes().len());
         ENTRY + good + sending
     }
@@ -71,22 +84,23 @@ impl Default for KeptPillars {
 
 impl KeptPillars {
     /// Keeps a pillar without errors.
-    pub(super) fn note_good(&self, id: &MinionId, environment: Option<&str>, pillar: Packed) {
+    pub(super) fn note_good(&self, id: &MinionId, pillar: GoodPillar) {
         self.change(id, |kept| {
-            kept.good.retain(|(of, _)| of.as_deref() != environment);
+            kept.good.retain(|before| before.asked != pillar.asked);
             if kept.good.len() >= ENVIRONMENTS {
-                kept.good.remove(0);
+                // What targets look at is not what a minion can push out by asking for environments.
+                let oldest = kept.good.iter().position(|one| !one.asked.is_default());
+                kept.good.remove(oldest.unwrap_or_default());
             }
-            kept.good.push((environment.map(str::to_owned), pillar));
+            kept.good.push(pillar);
         });
     }
 
-    /// Returns the last pillar of a minion that had no errors.
-    pub(super) fn good(&self, id: &MinionId, environment: Option<&str>) -> Option<Packed> {
+    /// Returns the last pillar of a minion for these environments that had no errors.
+    pub(super) fn good(&self, id: &MinionId, asked: &AskedEnvironments) -> Option<GoodPillar> {
         let table = self.lock();
         let mut good = table.minions.get(id)?.good.iter();
-        let (_, pillar) = good.find(|(of, _)| of.as_deref() == environment)?;
-        Some(pillar.clone())
+        good.find(|pillar| pillar.asked == *asked).cloned()
     }
 
     /// Keeps what a minion fetches in parts.
@@ -160,13 +174,31 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::LiveSettings;
 
     fn id(text: &str) -> MinionId {
         MinionId::parse(text).unwrap()
     }
 
-    fn pillar(size: usize) -> Packed {
-        Packed::from_bytes(vec![7; size])
+    fn named(environment: &str) -> AskedEnvironments {
+        AskedEnvironments {
+            saltenv: None,
+            pillarenv: Some(environment.to_owned()),
+        }
+    }
+
+    fn note(kept: &KeptPillars, minion: &str, asked: AskedEnvironments, size: usize) {
+        let good = GoodPillar {
+            asked,
+            from: SourceVersion::new(&LiveSettings::new(&Default::default()).now(), Vec::new()),
+            packed: Packed::from_bytes(vec![7; size]),
+        };
+        kept.note_good(&id(minion), good);
+    }
+
+    fn size(kept: &KeptPillars, minion: &str, asked: &AskedEnvironments) -> Option<usize> {
+        let good = kept.good(&id(minion), asked)?;
+        Some(good.packed.as_bytes().len())
     }
 
     #[test]
@@ -176,30 +208,37 @@ mod tests {
             ..KeptPillars::default()
         };
         for name in ["a", "b", "c"] {
-            kept.note_good(&id(name), None, pillar(1_000));
+            note(&kept, name, AskedEnvironments::default(), 1_000);
         }
-        assert_eq!(kept.good(&id("a"), None), Some(pillar(1_000)));
-        assert_eq!(kept.good(&id("a"), Some("dev")), None);
-        kept.note_good(&id("a"), None, pillar(999));
-        kept.note_good(&id("d"), None, pillar(1_000));
-        assert_eq!(kept.good(&id("b"), None), None, "it was used first");
-        assert_eq!(kept.good(&id("a"), None), Some(pillar(999)));
+        assert_eq!(size(&kept, "a", &AskedEnvironments::default()), Some(1_000));
+        assert_eq!(size(&kept, "a", &named("dev")), None);
+        note(&kept, "a", AskedEnvironments::default(), 999);
+        note(&kept, "d", AskedEnvironments::default(), 1_000);
+        assert_eq!(
+            size(&kept, "b", &AskedEnvironments::default()),
+            None,
+            "it was used first"
+        );
+        assert_eq!(size(&kept, "a", &AskedEnvironments::default()), Some(999));
         kept.forget(&id("a"));
         kept.forget(&id("c"));
         kept.forget(&id("d"));
         assert_eq!(kept.size(), (0, 0));
-        kept.note_good(&id("a"), None, pillar(10_000));
+        note(&kept, "a", AskedEnvironments::default(), 10_000);
         assert_eq!(kept.size(), (0, 0), "it is larger than all may be");
     }
 
     #[test]
     fn one_minion_has_few_environments() {
         let kept = KeptPillars::default();
+        note(&kept, "a", AskedEnvironments::default(), 1);
         for name in ["1", "2", "3", "4", "5"] {
-            kept.note_good(&id("a"), Some(name), pillar(1));
+            note(&kept, "a", named(name), 1);
         }
-        assert_eq!(kept.good(&id("a"), Some("1")), None);
-        assert_eq!(kept.good(&id("a"), Some("5")), Some(pillar(1)));
+        assert_eq!(size(&kept, "a", &named("1")), None);
+        assert_eq!(size(&kept, "a", &named("5")), Some(1));
+        let default = size(&kept, "a", &AskedEnvironments::default());
+        assert_eq!(default, Some(1), "targets look at it");
         assert_eq!(kept.size(), (1, ENTRY + ENVIRONMENTS));
     }
 

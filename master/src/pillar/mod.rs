@@ -13,9 +13,11 @@ mod kept;
 mod lint;
 mod sent;
 mod sources;
+mod target_matches;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod version;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,18 +30,18 @@ use saline_messages::{
 use saline_pillar::Pillar;
 use saline_protocol::transport::Context;
 use saline_render::process::{RenderCounts, RenderProgram, Renderers};
-use saline_targeting::Nodegroups;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::bounds::{ConcurrencyLimit, RequestPermit, TokenBuckets, report_limiter};
-use crate::orders::{ResolveError, TargetResolver, Trusted};
-use crate::settings::LiveSettings;
+use crate::facts::{FactsError, FactsReader, Trusted};
+use crate::settings::{LiveSettings, SettingsValues};
 pub(crate) use compile::AskedEnvironments;
 use figures::PillarFigures;
-use kept::KeptPillars;
+use kept::{GoodPillar, KeptPillars};
 pub(crate) use lint::LintedFile;
 pub(crate) use sources::PillarSettings;
 use tree::{FilesAt, PillarTree, StateNumbers};
+use version::SourceVersion;
 
 /// How long a minion is asked to wait for its turn.
 const BUSY: Duration = Duration::from_millis(500);
@@ -86,7 +88,7 @@ pub(crate) struct Pillars(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     settings: LiveSettings,
-    targets: TargetResolver,
+    facts: FactsReader,
     context: Context,
     renderers: Arc<Renderers>,
     launcher: Launcher,
@@ -126,7 +128,7 @@ pub(crate) enum NotCompiled {
     #[error("no accepted key has the id {0}")]
     NoKey(MinionId),
     #[error(transparent)]
-    Key(#[from] ResolveError),
+    Key(#[from] FactsError),
     /// The code that compiles it panicked, which the runtime logs.
     #[error("it was not compiled, and the master's log says why")]
     Failed,
@@ -136,14 +138,14 @@ impl Pillars {
     /// Creates the pillars of what the settings name. No process is started before one is compiled.
     pub(crate) fn new(
         settings: LiveSettings,
-        targets: TargetResolver,
+        facts: FactsReader,
         programs: PillarPrograms,
         context: &Context,
     ) -> Self {
         let PillarPrograms { launcher, render } = programs;
         Self(Arc::new(Parts {
             settings,
-            targets,
+            facts,
             renderers: Arc::new(Renderers::new(launcher.clone(), render)),
             launcher,
             tree: Mutex::default(),
@@ -215,24 +217,27 @@ impl Pillars {
         }
     }
 
-    /// Compiles what a minion is to get.
+    /// Compiles what a minion is to get, and keeps it if it has no errors.
     async fn compile_for(
         &self,
         id: &MinionId,
         asked: &AskedEnvironments,
         permit: RequestPermit,
     ) -> Result<Outgoing, NotCompiled> {
-        let (compiled, settings) = self.compiled(id, asked, Some(permit)).await?;
-        let Compiled { pillar, packed } = compiled;
-        let environment = asked.kept_for(settings.strategy);
-        let kept = &self.0.kept;
-        if pillar.errors.is_empty() {
-            kept.note_good(id, environment, packed.clone());
-            return Ok(sent::encode(Some(packed), pillar.errors));
+        let compiling = self.work_on(id, asked, |work| {
+            let compiled = work.compile_and_keep();
+            // The next request of the minion finds its turn.
+            drop(permit);
+            compiled
+        });
+        match compiling.await? {
+            Ok(packed) => Ok(sent::encode(Some(packed), Vec::new())),
+            Err(errors) => {
+                self.report(id, &errors);
+                let good = self.0.kept.good(id, asked);
+                Ok(sent::encode(good.map(|good| good.packed), errors))
+            }
         }
-        self.report(id, &pillar.errors);
-        let good = kept.good(id, environment);
-        Ok(sent::encode(good, pillar.errors))
     }
 
     fn report(&self, id: &MinionId, errors: &[String]) {
@@ -281,30 +286,8 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
     ) -> Result<Pillar, NotCompiled> {
-        let (compiled, _) = self.compiled(id, asked, None).await?;
-        Ok(compiled.pillar)
-    }
-
-    async fn compiled(
-        &self,
-        id: &MinionId,
-        asked: &AskedEnvironments,
-        permit: Option<RequestPermit>,
-    ) -> Result<(Compiled, Arc<PillarSettings>), NotCompiled> {
-        let (compiled, settings) = self
-            .work_on(id, asked, |work| {
-                let began = work.parts.context.clock.now();
-                let mut pillar = work.compile();
-                let packed = sent::pack(&mut pillar);
-                let took = work.parts.context.clock.now() - began;
-                let figures = &work.parts.figures;
-                figures.count_compiled(took, pillar.errors.is_empty());
-                // The next request of the minion finds its turn.
-                drop(permit);
-                Compiled { pillar, packed }
-            })
-            .await?;
-        Ok((compiled, settings))
+        self.work_on(id, asked, |work| work.compile_and_count().pillar)
+            .await
     }
 
     /// Returns the files that the top files choose for a minion, for each environment, and what is wrong with the top files.
@@ -319,8 +302,7 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
     ) -> Result<(Vec<(String, Vec<String>)>, Vec<String>), NotCompiled> {
-        let (top, _) = self.work_on(id, asked, |work| work.top()).await?;
-        Ok(top)
+        self.work_on(id, asked, |work| work.top()).await
     }
 
     /// Runs `work` about the pillar of a minion in a thread for blocking work, with the settings and the files of now.
@@ -329,16 +311,15 @@ impl Pillars {
         id: &MinionId,
         asked: &AskedEnvironments,
         work: impl FnOnce(&PillarWork<'_>) -> T + Send + 'static,
-    ) -> Result<(T, Arc<PillarSettings>), NotCompiled> {
+    ) -> Result<T, NotCompiled> {
         let asked_at = self.0.context.clock.now();
-        let minion = self.0.targets.trusted(id).await?;
+        let minion = self.0.facts.trusted(id).await?;
         let minion = minion.ok_or_else(|| NotCompiled::NoKey(id.clone()))?;
         let settings = self.0.settings.now();
-        let sources = Arc::clone(&settings.pillar);
         if let Some(name) = &asked.pillarenv
-            && !sources.has_environment(name)
+            && !settings.pillar.has_environment(name)
         {
-            return Err(sources.no_environment(name));
+            return Err(settings.pillar.no_environment(name));
         }
         let turn = self.turn().await?;
         let (parts, asked) = (Arc::clone(&self.0), asked.clone());
@@ -349,16 +330,14 @@ impl Pillars {
                 parts: &parts,
                 minion: &minion,
                 asked: &asked,
-                settings: &settings.pillar,
-                nodegroups: &settings.nodegroups,
+                settings: &settings,
                 files: tree.at(asked_at, ends, &parts.renderers),
             });
             drop(turn);
             done
         });
         // It panicked otherwise, which the runtime logs.
-        let done = working.await.map_err(|_| NotCompiled::Failed)?;
-        Ok((done, sources))
+        working.await.map_err(|_| NotCompiled::Failed)
     }
 
     /// Waits for a turn at the threads that compile, for a while.
@@ -425,9 +404,40 @@ struct PillarWork<'a> {
     parts: &'a Parts,
     minion: &'a Trusted,
     asked: &'a AskedEnvironments,
-    settings: &'a PillarSettings,
-    nodegroups: &'a Nodegroups,
+    settings: &'a SettingsValues,
     files: FilesAt<'a>,
+}
+
+impl PillarWork<'_> {
+    /// Compiles the pillar, and counts that. Blocks.
+    fn compile_and_count(&self) -> Compiled {
+        let clock = self.parts.context.clock;
+        let began = clock.now();
+        let mut pillar = self.compile();
+        let packed = sent::pack(&mut pillar);
+        let took = clock.now() - began;
+        let figures = &self.parts.figures;
+        figures.count_compiled(took, pillar.errors.is_empty());
+        Compiled { pillar, packed }
+    }
+
+    /// Compiles the pillar, and keeps it if it has no errors. Blocks.
+    ///
+    /// # Errors
+    /// The lines that say what is wrong with it.
+    fn compile_and_keep(&self) -> Result<Packed, Vec<String>> {
+        let Compiled { pillar, packed } = self.compile_and_count();
+        if !pillar.errors.is_empty() {
+            return Err(pillar.errors);
+        }
+        let good = GoodPillar {
+            asked: self.asked.clone(),
+            from: SourceVersion::new(self.settings, self.files.seen()),
+            packed: packed.clone(),
+        };
+        self.parts.kept.note_good(self.minion.id(), good);
+        Ok(packed)
+    }
 }
 
 /// Returns the most bytes of a part of which a minion wants so many.

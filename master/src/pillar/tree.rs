@@ -215,6 +215,25 @@ struct OpenedEnvironment {
 }
 
 impl FilesAt<'_> {
+    /// Returns the environments that were looked at, with the numbers of the states of their files. One that cannot be opened
+    /// is not among them.
+    pub(super) fn seen(&self) -> Vec<(String, u64)> {
+        let opened = self.opened.iter();
+        let seen = opened.filter_map(|(name, opened)| match opened.get()? {
+            Ok(opened) => Some(((*name).to_owned(), opened.state)),
+            Err(_) => None,
+        });
+        seen.collect()
+    }
+
+    /// Looks at all environments.
+    pub(super) fn look_at_all(&self) {
+        for name in self.tree.environments.keys() {
+            // Who needs the files is told why they cannot be read.
+            let _ = self.open(name);
+        }
+    }
+
     fn open(&self, environment: &str) -> Result<FilesOf<'_>, String> {
         let known = self.tree.environments.get(environment);
         let opened = self.opened.get(environment);

@@ -87,6 +87,10 @@ async fn minions(
     include_unknown: bool,
 ) -> Result<Vec<MinionId>, Failure> {
     let target = Target { kind, expression };
+    if target.names_pillar() {
+        // What comes of the search would tell of values.
+        run.check_minions(&target, &[]).await?;
+    }
     let targets = &run.parts.targets;
     let resolved = targets.resolve(target.clone(), include_unknown).await?;
     let authorizer = &run.parts.authorizer;
@@ -95,6 +99,13 @@ async fn minions(
         run.note(format!(
             "{} minions have reported no grains, {first} among them: the target does not include them",
             without_grains.len()
+        ));
+    }
+    let without_pillar = authorizer.known_to(&run.principal, resolved.without_pillar);
+    if let Some(first) = without_pillar.first() {
+        run.note(format!(
+            "the master has no pillar of {} minions, {first} among them: the target does not include them",
+            without_pillar.len()
         ));
     }
     let minions = resolved.minions.into_ids();

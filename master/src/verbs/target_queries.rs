@@ -22,10 +22,21 @@ impl TargetQueries {
         include_unknown: bool,
     ) -> OperatorReply {
         let asked = target.clone();
+        if asked.names_pillar() {
+            // What comes of the search would tell of values.
+            let about = About::Minions(Reached::by(&asked, &[]));
+            let decided = self
+                .authorizer
+                .authorize(principal, Action::MatchTarget, about);
+            if let Err(refusal) = decided {
+                return OperatorReply::NotAllowed(refusal.line);
+            }
+        }
         match self.targets.resolve(target, include_unknown).await {
             Ok(ResolvedTarget {
                 minions,
                 without_grains,
+                without_pillar,
                 unknown,
                 ..
             }) => {
@@ -37,6 +48,7 @@ impl TargetQueries {
                     Ok(_) => OperatorReply::Matched(TargetMatches {
                         minions: minions.into_ids(),
                         without_grains: self.authorizer.known_to(principal, without_grains),
+                        without_pillar: self.authorizer.known_to(principal, without_pillar),
                         unknown,
                     }),
                     Err(refusal) => OperatorReply::NotAllowed(refusal.line),

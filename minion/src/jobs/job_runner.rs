@@ -317,6 +317,7 @@ impl JobRunner {
         let this = Candidate {
             id: self.id.as_str(),
             grains: Some(grains.as_ref()),
+            pillar: None,
         };
         match target.decide(this) {
             Ok(decided) => decided == Inclusion::Included,

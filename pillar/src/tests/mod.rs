@@ -195,7 +195,7 @@ fn mistakes_are_told_with_their_places() {
     let pillar = compiled(&[
         (
             "base/top.sls",
-            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n  'G@roles:web': [a]\n  'not G@roles:db': [a]\n",
+            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n  'G@roles:web': [a]\n  'not G@roles:db': [a]\n  'web* or I@role:web': [a]\n",
         ),
         ("base/a.sls", "k: {{ nothing }}\n"),
         ("base/list.sls", "include: a\nl: 1\n"),
@@ -207,6 +207,7 @@ fn mistakes_are_told_with_their_places() {
         "top.sls of base: the target \"z\": `match: q` names no kind of target",
         "top.sls of base: the target \"G@roles:web\": it looks at grains that are not in `trusted_grains`",
         "top.sls of base: the target \"not G@roles:db\": it looks at grains that are not in `trusted_grains`",
+        "top.sls of base: the target \"web* or I@role:web\": it looks at pillars (I@, J@), on which no pillar can depend",
         "/srv/pillar/a.sls:1:7: `nothing` is undefined",
         "base has no file none.sls and no none/init.sls",
         "\"../b\" is no name of a file",

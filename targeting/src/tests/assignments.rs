@@ -145,6 +145,7 @@ fn a_target_tells_whether_it_looks_at_more_than_ids_and_some_grains() {
         ("G@*:web", false),
         ("S@10.0.0.0/8", false),
         ("N@web", false),
+        ("web1 or I@a:b", false),
         ("A@roles:web", false),
     ] {
         let compiled = target(TargetKind::Compound, expression).compile().unwrap();
@@ -184,10 +185,10 @@ proptest! {
             return Ok(());
         };
         let over_ids = target(TargetKind::Assigned, &term).expand(&Nodegroups::default(), &assignments).unwrap().target;
-        let by_id = over_ids.compile().unwrap().decide(Candidate { id: &id, grains: None });
+        let by_id = over_ids.compile().unwrap().decide(Candidate { id: &id, grains: None, pillar: None });
         // A term over grains means the same of the same values.
         let by_value = target(TargetKind::Grain, &term).compile().unwrap();
-        let by_value = by_value.decide(Candidate { id: &id, grains: Some(&assigned) });
+        let by_value = by_value.decide(Candidate { id: &id, grains: Some(&assigned), pillar: None });
         prop_assert_eq!(by_id, by_value);
     }
 }

@@ -13,7 +13,11 @@ fn values_that_are_matched_by_going_back_are_bounded() {
         let grains = many(count);
         let grains = Some(&grains as &dyn Grains);
         let id = "m1";
-        compiled.decide(Candidate { id, grains })
+        compiled.decide(Candidate {
+            id,
+            grains,
+            pillar: None,
+        })
     };
     assert_eq!(decide("l:(?!a)b", 1_000), Ok(Inclusion::Excluded));
     assert_eq!(decide("l:(?!a)b", 1_001), Err(TooManySteps));

@@ -38,7 +38,11 @@ fn an_expression_that_goes_back_too_often_decides_nothing() {
     let hard = target(TargetKind::Pcre, "(?:a|aa)+(?!b)c");
     let compiled = hard.compile().unwrap();
     let id = &*"a".repeat(200);
-    let decided = compiled.decide(Candidate { id, grains: None });
+    let decided = compiled.decide(Candidate {
+        id,
+        grains: None,
+        pillar: None,
+    });
     assert_eq!(decided, Err(TooManySteps));
 }
 

@@ -5,6 +5,7 @@ mod compound;
 mod grains;
 mod ids;
 mod nodegroups;
+mod pillar;
 mod refusals;
 mod written;
 
@@ -23,6 +24,7 @@ fn matches(kind: TargetKind, expression: &str, name: &str) -> bool {
     let candidate = Candidate {
         id: name,
         grains: None,
+        pillar: None,
     };
     compiled.decide(candidate) == Ok(Inclusion::Included)
 }
@@ -59,7 +61,13 @@ fn grains() -> Value {
 fn decide(kind: TargetKind, expression: &str, grains: Option<&dyn Grains>) -> Inclusion {
     let compiled = target(kind, expression).compile().unwrap();
     let id = "web1";
-    compiled.decide(Candidate { id, grains }).unwrap()
+    compiled
+        .decide(Candidate {
+            id,
+            grains,
+            pillar: None,
+        })
+        .unwrap()
 }
 
 /// Whether the target includes `web1` with [`grains`], which it must say of the packed grains as well.

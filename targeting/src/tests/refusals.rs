@@ -38,7 +38,7 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ("()", "expected a term after `(`\n  ()\n   ^"),
         (
             "web* and X@y",
-            "`X@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@\n  web* and X@y\n           ^",
+            "`X@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@, A@, I@ and J@\n  web* and X@y\n           ^",
         ),
         (
             "web* and E@(a",
@@ -58,8 +58,8 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ),
         ("G@", "expected a pattern after the `@`\n  G@\n    ^"),
         (
-            "I@role:web",
-            "targets by pillar (-I, -J, I@, J@) are not supported: use roles or attributes of minions.d (-A), or grains (-G)\n  I@role:web\n    ^",
+            "I@role",
+            "expected a key of the pillar and a pattern with `:` between them, as in role:web\n  I@role\n    ^",
         ),
         (
             "R@%web",
@@ -123,7 +123,7 @@ fn a_compound_target_without_its_option_says_which_is_missing() {
         ),
         (
             "me@example.com",
-            "`me@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@ and A@\n  me@example.com\n  ^",
+            "`me@` is not a kind of target; these are: G@, P@, E@, L@, S@, N@, A@, I@ and J@\n  me@example.com\n  ^",
         ),
     ] {
         assert_eq!(refused(TargetKind::Glob, expression), expected);

@@ -8,7 +8,8 @@ fn terms() -> impl Strategy<Value = Expression> {
     let kinds = proptest::sample::select(
         TargetKind::ALL
             .into_iter()
-            .filter(|kind| *kind != TargetKind::Compound)
+            // Neither is a term of a compound expression.
+            .filter(|kind| !matches!(kind, TargetKind::Compound | TargetKind::PillarExact))
             .collect::<Vec<_>>(),
     );
     (
@@ -70,8 +71,8 @@ proptest! {
             let target = Target { kind, expression: text.clone() };
             match target.compile() {
                 Ok(compiled) => {
-                    let _ = compiled.decide(Candidate { id: &name, grains: Some(&grains) });
-                    let _ = compiled.decide(Candidate { id: &name, grains: None });
+                    let _ = compiled.decide(Candidate { id: &name, grains: Some(&grains), pillar: None });
+                    let _ = compiled.decide(Candidate { id: &name, grains: None, pillar: None });
                 }
                 Err(error) => {
                     prop_assert!(error.at <= text.len());

@@ -21,7 +21,7 @@ use saline_targeting::CompiledTarget;
 use super::about::{self, Role};
 use super::follow::PublishedJob;
 use super::master_away::until_answered;
-use super::preview_target::{GrainsUnknown, preview_target};
+use super::preview_target::{GrainsUnknown, preview_target, warn_without_pillar};
 use super::{compiled, failed};
 use crate::absence::LookUp;
 use crate::arguments::CpArguments;
@@ -216,6 +216,7 @@ impl CopyOrder<'_> {
         let published = run.published();
         GrainsUnknown::after(arguments.targeting.include_unknown)
             .warn(screen, &published.without_grains);
+        warn_without_pillar(screen, &published.without_pillar);
         screen.warn(&published.warnings);
         let Some(jid) = run.jid().cloned() else {
             let expression = arguments.target().expression;

@@ -163,6 +163,7 @@ impl Table {
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
             without_grains: Vec::new(),
+            without_pillar: Vec::new(),
             warnings: Vec::new(),
             batch: None,
         };

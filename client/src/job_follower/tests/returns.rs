@@ -91,6 +91,7 @@ async fn nobody_matched() {
         minions: vec![],
         unknown: vec![],
         without_grains: vec![],
+        without_pillar: vec![],
         warnings: Vec::new(),
         batch: None,
     };

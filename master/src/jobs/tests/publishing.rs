@@ -50,6 +50,7 @@ async fn a_request_that_is_made_again_acts_once() {
         minions: vec![(id("a"), Offered)],
         unknown: Vec::new(),
         without_grains: Vec::new(),
+        without_pillar: Vec::new(),
         batch: None,
         warnings: Vec::new(),
     };

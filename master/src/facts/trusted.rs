@@ -1,28 +1,22 @@
-//! On what a decision about minions rests: on what root says of them, or on what they say of themselves.
-//!
-//! A function that decides about secrets takes [`IncludedBy<Trusted>`](IncludedBy), or the [`Trusted`] facts of one minion.
+//! What root says of a minion, and what a minion says of itself: two types.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use saline_data::Value;
 use saline_messages::MinionId;
-use saline_targeting::{
-    AssignmentError, Candidate, CompiledTarget, Grains, Inclusion, PackedGrains, TooManySteps,
-};
+use saline_targeting::{AssignmentError, Candidate, Grains, PackedGrains};
 
 use crate::settings::RootFacts;
 
 /// What root says of one minion: that its key is accepted under this id, what `minions.d` assigns to it, and the grains
 /// that `trusted_grains` lists.
 ///
-/// Only the resolver of targets makes such facts, of ids with an accepted key:
+/// Such facts are made here alone, of ids with an accepted key:
 ///
 /// ```compile_fail,E0624
 /// # use saline_messages::MinionId;
-/// use saline_master::orders::Trusted;
+/// use saline_master::facts::Trusted;
 ///
 /// fn believe(id: &MinionId) -> Trusted {
 ///     Trusted::of(id, None, todo!())
@@ -121,6 +115,7 @@ impl Facts for Trusted {
         Candidate {
             id: self.id.as_str(),
             grains: self.grains(),
+            pillar: None,
         }
     }
 
@@ -134,120 +129,12 @@ impl Facts for Claimed {
         Candidate {
             id: self.id.as_str(),
             grains: self.reported.as_deref().map(|grains| grains as &dyn Grains),
+            pillar: None,
         }
     }
 
     fn into_id(self) -> MinionId {
         self.id
-    }
-}
-
-/// Minions, sorted by id, that a target includes by facts of the kind `F`: [`Trusted`] or [`Claimed`].
-///
-/// A function that decides about secrets takes those by trusted facts:
-///
-/// ```
-/// use saline_master::orders::{IncludedBy, Trusted};
-///
-/// fn give_secret(minions: &IncludedBy<Trusted>) {}
-/// fn order(minions: IncludedBy<Trusted>) {
-///     give_secret(&minions);
-/// }
-/// ```
-///
-/// It cannot be called with what minions claim:
-///
-/// ```compile_fail,E0308
-/// use saline_master::orders::{Claimed, IncludedBy, Trusted};
-///
-/// fn give_secret(minions: &IncludedBy<Trusted>) {}
-/// fn order(minions: IncludedBy<Claimed>) {
-///     give_secret(&minions);
-/// }
-/// ```
-#[derive(Debug)]
-pub struct IncludedBy<F> {
-    minions: Vec<MinionId>,
-    by: PhantomData<F>,
-}
-
-impl<F> IncludedBy<F> {
-    /// Returns the minions.
-    pub fn minions(&self) -> &[MinionId] {
-        &self.minions
-    }
-}
-
-/// What a target says of minions, by facts of the kind `F`.
-pub(super) struct TargetVerdict<F> {
-    pub(super) included: IncludedBy<F>,
-    /// Those about which it cannot decide without their grains.
-    pub(super) without_grains: Vec<MinionId>,
-    /// Those with which a regular expression takes too many steps.
-    pub(super) given_up: Vec<MinionId>,
-}
-
-/// Judges each of these minions, which come in the order of their ids.
-pub(super) fn judge<F: Facts>(
-    target: &CompiledTarget,
-    minions: impl Iterator<Item = F>,
-) -> TargetVerdict<F> {
-    let mut verdict = TargetVerdict {
-        included: IncludedBy {
-            minions: Vec::new(),
-            by: PhantomData,
-        },
-        without_grains: Vec::new(),
-        given_up: Vec::new(),
-    };
-    for facts in minions {
-        let list = match target.decide(facts.candidate()) {
-            Ok(Inclusion::Included) => &mut verdict.included.minions,
-            Ok(Inclusion::Unknown) => &mut verdict.without_grains,
-            Ok(Inclusion::Excluded) => continue,
-            Err(TooManySteps) => &mut verdict.given_up,
-        };
-        list.push(facts.into_id());
-    }
-    verdict
-}
-
-/// The minions that a target includes, by id, with the facts on which that rests.
-#[derive(Debug)]
-pub enum Chosen {
-    /// Trusted facts alone decided.
-    ByTrusted(IncludedBy<Trusted>),
-    /// What a minion says of itself may have decided, or that it was asked for though it has not said it.
-    ByClaimed(IncludedBy<Claimed>),
-}
-
-impl Chosen {
-    /// Returns the minions, for what is no secret.
-    pub fn into_ids(self) -> Vec<MinionId> {
-        match self {
-            Self::ByTrusted(included) => included.minions,
-            Self::ByClaimed(included) => included.minions,
-        }
-    }
-
-    /// Adds minions about which nothing decided. The whole is then claimed.
-    pub(super) fn with(self, more: &[MinionId]) -> Self {
-        let mut minions = self.into_ids();
-        minions.extend_from_slice(more);
-        minions.sort_unstable();
-        let by = PhantomData;
-        Self::ByClaimed(IncludedBy { minions, by })
-    }
-}
-
-impl Deref for Chosen {
-    type Target = [MinionId];
-
-    fn deref(&self) -> &[MinionId] {
-        match self {
-            Self::ByTrusted(included) => &included.minions,
-            Self::ByClaimed(included) => &included.minions,
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pillars, asked for as minions ask. `saline-render` and `saline-exec` are this test program, started anew.
 
+mod targets;
 mod too_large;
 
 use std::collections::BTreeMap;

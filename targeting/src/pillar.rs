@@ -1,0 +1,127 @@
+//! Terms over pillar. Only a master has the pillars of minions, so it finds out which terms each one matches, and puts ids in
+//! the place of the terms: what is searched for in pillars reaches no minion.
+
+use std::cell::Cell;
+
+use super::error::TargetError;
+use super::expression::{Expression, Term};
+use super::{MAX_TERMS, Target, TargetKind};
+
+const WORDS: usize = MAX_TERMS.div_ceil(64);
+
+/// Which terms over pillar of one target the pillar of a minion matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PillarMatches([u64; WORDS]);
+
+impl PillarMatches {
+    /// Notes that the term with this number matches. No target has a larger number.
+    pub(super) fn note(&mut self, number: usize) {
+        if let Some(word) = self.0.get_mut(number / 64) {
+            *word |= 1 << (number % 64);
+        }
+    }
+
+    /// Whether the term with this number matches.
+    pub(super) fn has(&self, number: usize) -> bool {
+        let word = self.0.get(number / 64);
+        word.is_some_and(|word| word & 1 << (number % 64) != 0)
+    }
+}
+
+impl Target {
+    /// Whether a term of the target is about pillars, apart from those of nodegroups.
+    pub fn names_pillar(&self) -> bool {
+        match self.kind {
+            TargetKind::Compound => self.parse().is_ok_and(|expression| {
+                let mut names = false;
+                expression.each_term(&mut |term| names |= term.kind.needs_pillar());
+                names
+            }),
+            kind => kind.needs_pillar(),
+        }
+    }
+
+    /// Puts ids in the place of the terms over pillar. `included` are the minions for which the target is meant, with what
+    /// their pillars match; others must not get it where grains decide beside the pillars, since a term that matches all of these
+    /// becomes `*`. Where grains do not decide, the target becomes the list of the minions.
+    ///
+    /// # Errors
+    /// When the expression is malformed, or too long with the ids.
+    pub fn put_pillar(
+        self,
+        included: &[(&str, Option<PillarMatches>)],
+    ) -> Result<Self, TargetError> {
+        let expression = self.parse()?;
+        let (mut needs_grains, mut needs_pillar) = (false, false);
+        expression.each_term(&mut |term| {
+            needs_grains |= term.kind.needs_grains();
+            needs_pillar |= term.kind.needs_pillar();
+        });
+        if !needs_pillar {
+            return Ok(self);
+        }
+        let expression = match needs_grains {
+            false => Ids::of(included.iter().map(|(id, _)| *id), None).expression(0),
+            true => {
+                let next = Cell::new(0);
+                expression.replace(&|term| {
+                    if !term.kind.needs_pillar() {
+                        return Ok(None);
+                    }
+                    let number = next.replace(next.get() + 1);
+                    let matching = included
+                        .iter()
+                        .filter(|(_, matches)| matches.is_some_and(|matches| matches.has(number)));
+                    let ids = matching.map(|(id, _)| *id);
+                    Ok(Some(Ids::of(ids, Some(included.len())).expression(term.at)))
+                })?
+            }
+        };
+        let target = match &expression {
+            Expression::Term(term) if term.kind == TargetKind::List => Self {
+                kind: TargetKind::List,
+                expression: term.pattern.clone(),
+            },
+            other => Self {
+                kind: TargetKind::Compound,
+                expression: other.to_string(),
+            },
+        };
+        Self::check_length(&target.expression)?;
+        Ok(target)
+    }
+}
+
+/// The minions that take the place of a term.
+struct Ids<'a> {
+    ids: Vec<&'a str>,
+    /// Whether these are all for which the target is meant.
+    are_all: bool,
+}
+
+impl<'a> Ids<'a> {
+    fn of(ids: impl Iterator<Item = &'a str>, all: Option<usize>) -> Self {
+        let ids: Vec<&str> = ids.collect();
+        Self {
+            are_all: all == Some(ids.len()),
+            ids,
+        }
+    }
+
+    fn expression(&self, at: usize) -> Expression {
+        let term = |kind, pattern: String| {
+            Expression::Term(Term {
+                kind,
+                delimiter: ':',
+                pattern,
+                at,
+            })
+        };
+        let everybody = || term(TargetKind::Glob, "*".to_owned());
+        match self.ids.is_empty() {
+            true => Expression::Not(Box::new(everybody())),
+            false if self.are_all => everybody(),
+            false => term(TargetKind::List, self.ids.join(",")),
+        }
+    }
+}
