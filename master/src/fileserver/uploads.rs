@@ -230,9 +230,9 @@ impl Uploads {
             return Err(UploadError::NotAnnounced);
         }
         let earlier = upload.transfers.get(&number);
-        Ok(earlier
-            .map(|(transfer, _)| *transfer)
-            .filter(|transfer| *transfer != part.transfer))
+        // With another length it is another one: what is there was counted with the length of before.
+        let earlier = earlier.filter(|earlier| **earlier != (part.transfer, part.total));
+        Ok(earlier.map(|(transfer, _)| *transfer))
     }
 
     /// Removes what there is of a file, whose transfer is given up: two transfers of one file would have twice its room.

@@ -211,4 +211,14 @@ async fn a_file_of_an_upload_that_begins_anew_takes_the_place_of_what_was_there(
     assert_eq!(send(0, &[5; 10], 9, 10).await, Ok(10));
     assert_eq!(std::fs::read(folder.join("0")).unwrap(), [5; 10]);
     assert_eq!(std::fs::read(folder.join("1")).unwrap(), [9; 10]);
+    // One that is shorter than it was announced before has nothing on the disk for which it does not count.
+    let none = Part {
+        transfer: TransferId::of(&[9; 10]),
+        total: 0,
+        offset: 0,
+        bytes: Vec::new(),
+    };
+    let taken = served.files.take_upload("root", id, 1, none).await;
+    assert_eq!(taken.unwrap(), 0);
+    assert_eq!(bytes_in(&folder), 10);
 }
