@@ -7,7 +7,9 @@ mod grains;
 mod machine;
 mod own_namespace;
 mod pillar;
+mod pkg;
 mod saltutil;
+mod system_clock;
 
 use saline_config::MinionConfig;
 use saline_data::Value;

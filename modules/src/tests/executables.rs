@@ -243,3 +243,53 @@ fn the_examples_work() {
         false => eprintln!("skipped: the example in shell needs jq"),
     }
 }
+
+#[test]
+fn what_the_master_is_told_grows_with_what_executables_describe() {
+    let own = described(r#"{"enable": {}, "list": {}}"#, "cat");
+    let broken = "#!/bin/sh\nexit 3\n".to_owned();
+    let test = described(r#"{"never": {}}"#, "cat");
+    let (bench, folder) = bench(&[("vhosts", own), ("broken", broken), ("test", test)]);
+    fs::write(folder.path().join("later.py"), "").unwrap();
+    let known = |synced: &Path| bench.modules.known_functions(synced);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+
+    let before = known(folder.path());
+    assert!(before.built_in.contains("test.ping") && before.may_know("cron.list_tab"));
+    assert_eq!(before.own, names(&[]));
+    assert_eq!(before.undescribed, names(&["broken", "later", "vhosts"]));
+    assert!(before.may_know("vhosts.enabel") && !before.may_know("test.never"));
+
+    bench.modules.describe_executables(&bench.host);
+    let after = known(folder.path());
+    assert_eq!(after.own, names(&["vhosts.enable", "vhosts.list"]));
+    assert_eq!(after.undescribed, names(&["broken", "later"]));
+    assert!(!after.may_know("vhosts.enabel"));
+    assert_eq!(after.built_in, before.built_in);
+    // In a folder that operators change, anything may be there a moment later.
+    assert!(!after.may_grow && known(Path::new("/elsewhere")).may_grow);
+    assert!(known(Path::new("/elsewhere")).may_know("vhosts.enabel"));
+
+    // Another file of this name has not described anything.
+    let changed = described(r#"{"disable": {}}"#, "cat");
+    let then = bench.modules.folder_changes();
+    install(folder.path(), "vhosts", &changed);
+    assert_ne!(bench.modules.folder_changes(), then);
+    assert!(known(folder.path()).undescribed.contains("vhosts"));
+}
+
+#[test]
+fn more_functions_than_the_master_takes_are_not_told() {
+    let functions: Vec<String> = (0..256)
+        .map(|n| format!("\"{:a<60}{n}\": {{}}", "f"))
+        .collect();
+    let script = described(&format!("{{{}}}", functions.join(", ")), "cat");
+    let names: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
+    let scripts: Vec<(&str, String)> = names.iter().map(|name| (&**name, script.clone())).collect();
+    let (bench, folder) = bench(&scripts);
+    bench.modules.describe_executables(&bench.host);
+    let known = bench.modules.known_functions(folder.path());
+    assert!(known.to_bytes().len() < saline_messages::MAX_FUNCTIONS);
+    assert!(known.own.is_empty() && known.undescribed.is_empty() && known.may_grow);
+    assert!(known.may_know("m3.any") && !known.may_know("test.pnig"));
+}

@@ -10,6 +10,11 @@ const INSIDE: &str = "SALINE_TEST_IN_OWN_NAMESPACE";
 /// Runs the test `name` in a namespace of its own. Returns whether this process is the one that is in it; the other one
 /// returns when the first has succeeded. Says so where the machine allows no such namespace.
 fn is_inside(name: &str) -> bool {
+    is_inside_at("own_namespace", name)
+}
+
+/// Does what [`is_inside`] does for a test in another file.
+pub(super) fn is_inside_at(file: &str, name: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
@@ -34,7 +39,7 @@ fn is_inside(name: &str) -> bool {
     let end = unshare(&["sh", "-c", script, "sh"])
         .arg(copy.path())
         .arg(own)
-        .arg(format!("tests::own_namespace::{name}"))
+        .arg(format!("tests::{file}::{name}"))
         .env(INSIDE, "1")
         .output()
         .unwrap();

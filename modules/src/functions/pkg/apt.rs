@@ -100,14 +100,22 @@ pub(super) fn upgrade_verb(dist_upgrade: bool) -> &'static str {
 impl Apt<'_> {
     /// Returns the packages that dpkg knows.
     pub(super) fn listing(&self) -> Result<Listing, Failure> {
-        let format = format!("--showformat={FORMAT}");
-        let finished = self.run(
-            &["dpkg-query", "--show", &format],
-            Some(TIME_TO_READ),
-            false,
-        )?;
-        let done = self.checked(finished, "dpkg-query")?;
-        Listing::parse(&done).map_err(|error| Failure::Execution(error.to_string()))
+        Listing::parse(&self.query(FORMAT)?).map_err(|error| Failure::Execution(error.to_string()))
+    }
+
+    /// Returns what dpkg-query prints of all packages in this format.
+    pub(super) fn query(&self, format: &str) -> Result<String, Failure> {
+        let format = format!("--showformat={format}");
+        let words = ["dpkg-query", "--show", &format];
+        let finished = self.run(&words, Some(TIME_TO_READ), false)?;
+        self.checked(finished, "dpkg-query")
+    }
+
+    /// Returns what dpkg prints of the selections of packages whose names match one of these globs; of all without any.
+    pub(super) fn selections(&self, patterns: &[&str]) -> Result<String, Failure> {
+        let words = [&["dpkg", "--get-selections", "--"], patterns].concat();
+        let finished = self.run(&words, Some(TIME_TO_READ), false)?;
+        self.checked(finished, "dpkg")
     }
 
     /// Runs apt-get to its end.

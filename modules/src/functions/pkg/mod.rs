@@ -6,6 +6,8 @@
 //! | `removal` | the functions that remove |
 //! | `hold` | the functions that put packages on hold |
 //! | `queries` | the functions that tell which packages there are, and fetch the lists of repositories |
+//! | `info` | the functions that tell what dpkg knows of packages |
+//! | `repositories`, `sources` | the function that tells from where packages come, and the formats of apt's configuration |
 //! | `asked` | the types of their parameters |
 //! | `apt`, `dpkg`, `output`, `changes` | the programs, what they print, and what they changed |
 
@@ -14,10 +16,13 @@ mod asked;
 mod changes;
 mod dpkg;
 mod hold;
+mod info;
 mod install;
 mod output;
 mod queries;
 mod removal;
+mod repositories;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -29,10 +34,13 @@ pub(super) const FUNCTIONS: Functions = &[
     &removal::AUTOREMOVE,
     &queries::AVAILABLE_VERSION,
     &queries::FILE_LIST,
+    &info::GET_SELECTIONS,
     &hold::HOLD,
+    &info::INFO_INSTALLED,
     &install::INSTALL,
     &queries::LATEST_VERSION,
     &queries::LIST_PKGS,
+    &repositories::LIST_REPOS,
     &queries::LIST_UPGRADES,
     &queries::OWNER,
     &removal::PURGE,

@@ -39,7 +39,7 @@ impl FromValue for Environments {
 
 /// Brings the modules in `salt://_modules` to the minion: executables in any language, as those in `module_dirs`, whose
 /// modules they do not replace. A module that is not on the master any more is removed. They are used at once, also by
-/// jobs that run already; an executable is asked for its functions when somebody first calls one.
+/// jobs that run already. Returns when the master knows which modules there are.
 ///
 /// saltenv
 ///     The environment, or several of them, of which the first that has a module counts. `base` if it is not given.

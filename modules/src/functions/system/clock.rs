@@ -1,5 +1,6 @@
 //! Tells the time of the machine.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use saline_data::Value;
@@ -52,7 +53,7 @@ pub(super) fn get_system_date_time(
     now(job, utc_offset, "+%Y-%m-%d %H:%M:%S")
 }
 
-fn now(
+pub(super) fn now(
     job: &JobContext<'_>,
     utc_offset: Option<UtcOffset>,
     format: &str,
@@ -74,6 +75,14 @@ fn now(
 /// A number of minutes ahead of UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UtcOffset(i32);
+
+impl fmt::Display for UtcOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { '-' } else { '+' };
+        let minutes = self.0.unsigned_abs();
+        write!(f, "{sign}{:02}{:02}", minutes / 60, minutes % 60)
+    }
+}
 
 impl FromValue for UtcOffset {
     const TAKES: &'static str = "an offset from UTC in quotes, such as \"+0530\"";
@@ -108,6 +117,10 @@ mod tests {
         };
         assert_eq!(read("+0530"), Some(330));
         assert_eq!(read("-0800"), Some(-480));
+        for text in ["+0000", "+0530", "-0800", "+1400", "-0030"] {
+            let offset = UtcOffset::from_value(text.into()).unwrap();
+            assert_eq!(offset.to_string(), text);
+        }
         for wrong in ["", "+", "0530", "+530", "+0560", "+1500", "+05:30", "é0530"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod computer;
+mod set_clock;
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,6 +25,9 @@ pub(super) const FUNCTIONS: Functions = &[
     &POWEROFF,
     &REBOOT,
     &REBOOT_REQUIRED,
+    &set_clock::SET_SYSTEM_DATE,
+    &set_clock::SET_SYSTEM_DATE_TIME,
+    &set_clock::SET_SYSTEM_TIME,
     &SHUTDOWN,
     &SHUTDOWN_ABORT,
 ];
