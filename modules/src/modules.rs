@@ -82,19 +82,47 @@ impl Modules {
 
     /// Creates the set of the modules that work on this machine.
     pub fn of_this_machine() -> Self {
+        Self::working(BUILT_IN.iter())
+    }
+
+    /// Creates the set of those of these modules that work on this machine.
+    fn working(all: impl Iterator<Item = &'static Module>) -> Self {
         let none = Self {
             is_of_this_machine: true,
             ..Self::default()
         };
-        BUILT_IN
-            .iter()
-            .fold(none, |mut modules, module| match (module.lacks)() {
-                None => modules.with(module.name, module.functions),
-                Some(lacks) => {
-                    modules.absent.insert(module.name.to_owned(), lacks);
-                    modules
-                }
-            })
+        all.fold(none, |mut modules, module| match (module.lacks)() {
+            None => modules.with(module.name, module.functions),
+            Some(lacks) => {
+                modules.absent.insert(module.name.to_owned(), lacks);
+                modules
+            }
+        })
+    }
+
+    /// Creates the set that a process needs which runs the call of `fun` and no other: the modules of its functions. Some functions look
+    /// at all modules, and so does the error of an unknown function: with them it is the set of all that work on this machine.
+    pub(crate) fn for_call(fun: &str) -> Self {
+        const LOOK_AT_ALL: [&str; 2] = ["sys", "test"];
+        let mut needed = Vec::new();
+        for fun in fun.split(',') {
+            let found = fun.split_once('.').and_then(|(module, name)| {
+                let module = BUILT_IN.iter().find(|known| known.name == module)?;
+                let has_it = module.functions.iter().any(|known| known.name == name);
+                (has_it && !LOOK_AT_ALL.contains(&module.name)).then_some(module)
+            });
+            let Some(module) = found else {
+                return Self::of_this_machine();
+            };
+            if !needed.contains(&module.name) {
+                needed.push(module.name);
+            }
+        }
+        Self::working(
+            BUILT_IN
+                .iter()
+                .filter(|module| needed.contains(&module.name)),
+        )
     }
 
     /// Returns the set of the modules that work on this machine now, with the same executables; the same set if it was not made

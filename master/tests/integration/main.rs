@@ -16,5 +16,6 @@ mod runners;
 mod security_history;
 mod support;
 mod targets;
+mod unknown_functions;
 mod versions;
 mod what_peers_claim;

@@ -87,7 +87,7 @@ fn run(call: Call, listener: UnixListener) -> JobResult {
     let host = Host::new(&config, grains, events, None, stop, call.launcher);
     // Nothing has set it before.
     let _ = host.prepared.set(call.prepared);
-    let modules = Modules::of_this_machine().with_executables(call.module_dirs);
+    let modules = Modules::for_call(&call.job.fun).with_executables(call.module_dirs);
     let was_described = call.described.is_some();
     if let Some(described) = call.described {
         modules.executables.learn(described);

@@ -162,6 +162,32 @@ fn what_is_not_there_says_so() {
 }
 
 #[test]
+fn a_process_of_one_call_has_the_modules_that_the_call_needs() {
+    let modules = |fun: &str| {
+        let names = Modules::for_call(fun).names();
+        let mut modules: Vec<String> = names
+            .iter()
+            .filter_map(|name| Some(name.split_once('.')?.0.to_owned()))
+            .collect();
+        modules.dedup();
+        modules
+    };
+    assert_eq!(modules("cmd.run"), ["cmd"]);
+    assert_eq!(modules("cmd.run,file.touch,cmd.run"), ["cmd", "file"]);
+    let all = Modules::of_this_machine().names();
+    for fun in [
+        "cmd.rnu",
+        "cmd.run,sys.doc",
+        "test.try",
+        "own.function",
+        "cmd",
+        "",
+    ] {
+        assert_eq!(Modules::for_call(fun).names(), all, "{fun}");
+    }
+}
+
+#[test]
 fn an_exception_is_a_failed_return() {
     let bench = Bench::new();
     let outcome = bench.texts("test.exception", &["Oh noes!"]);

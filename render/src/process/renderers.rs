@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -82,6 +82,8 @@ pub struct Renderers {
     pub(super) deadline: Duration,
     pub(super) pool: Mutex<Pool>,
     freed: Condvar,
+    /// How many may be taken. Looked up when the first one is: most programs that have renderers need none.
+    processors: OnceLock<usize>,
     started: AtomicU64,
     rendered: AtomicU64,
     failed: AtomicU64,
@@ -90,8 +92,8 @@ pub struct Renderers {
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) idle: Vec<Worker>,
-    /// How many more may be taken.
-    free: usize,
+    /// How many are taken.
+    taken: usize,
 }
 
 /// One process.
@@ -124,13 +126,19 @@ impl Renderers {
             deadline: DEADLINE,
             pool: Mutex::new(Pool {
                 idle: Vec::new(),
-                free: std::thread::available_parallelism().map_or(2, NonZero::get),
+                taken: 0,
             }),
             freed: Condvar::new(),
+            processors: OnceLock::new(),
             started: AtomicU64::new(0),
             rendered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         }
+    }
+
+    fn processors(&self) -> usize {
+        let look = || std::thread::available_parallelism().map_or(2, NonZero::get);
+        *self.processors.get_or_init(look)
     }
 
     /// Returns what the renderers did so far.
@@ -242,13 +250,13 @@ impl Renderers {
     /// Waits for a place at the processors.
     fn place(&self) -> Place<'_> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        while pool.free == 0 {
+        while pool.taken >= self.processors() {
             pool = self
                 .freed
                 .wait(pool)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        pool.free -= 1;
+        pool.taken += 1;
         // One that ended while it waited, killed for memory or by somebody, costs no order.
         while pool.idle.pop_if(|worker| worker.has_ended()).is_some() {}
         Place {
@@ -312,7 +320,7 @@ impl Drop for Place<'_> {
         let pool = self.renderers.pool.lock();
         let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
         pool.idle.extend(worker);
-        pool.free += 1;
+        pool.taken -= 1;
         self.renderers.freed.notify_one();
     }
 }
