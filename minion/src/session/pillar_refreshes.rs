@@ -1,4 +1,5 @@
-//! Brings the minion's pillar when a session has begun, when grains were reported, and when somebody wants it. No job waits for it.
+//! Brings the minion's pillar when a session has begun, when grains were reported, and when somebody wants it, and again while the
+//! master does not give it. No job waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +7,16 @@ use std::time::Duration;
 use saline_data::printable::number_of;
 use saline_modules::pillar::{ANSWER_TIMEOUT, Exchanged, MasterPillar};
 use saline_modules::{Host, NotAnswered};
-use saline_protocol::transport::Context;
+use saline_protocol::transport::{Backoff, Context, Instant};
 
 use super::pillar_requests::PillarRequests;
 use crate::link::current_session::CurrentSession;
 
-/// How long the master is asked for one pillar. The next session begins anew.
+/// How long the master is asked for one pillar, before the next attempt.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// The first and the longest delay before the master is asked again that has not given the pillar.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10 * 60));
 
 /// Brings the minion's pillar whenever that is wanted.
 #[derive(Debug)]
@@ -36,11 +40,17 @@ impl PillarRefreshes {
 
     /// Brings the pillar for as long as the minion runs. Those who want it while it is brought have it brought once more.
     pub(crate) async fn run(self) {
+        let mut backoff = Backoff::new(RETRY_DELAYS.0, RETRY_DELAYS.1);
+        let mut retry_at = None;
         loop {
-            let awaited = self.host.pillar.wanted().await;
+            let awaited = self.wanted(retry_at.take()).await;
             let complete = match self.refresh().await {
-                Ok(0) => true,
+                Ok(0) => {
+                    backoff.reset();
+                    true
+                }
                 Ok(errors) => {
+                    backoff.reset();
                     tracing::warn!(
                         "the pillar has {}, so the last one without any is kept: `pillar.items` of this minion shows them",
                         number_of(errors, "error")
@@ -48,13 +58,32 @@ impl PillarRefreshes {
                     false
                 }
                 Err(why) => {
-                    tracing::warn!("the pillar was not refreshed: {why}");
+                    let delay = backoff.next_delay();
+                    retry_at = Some(self.context.clock.after(delay));
+                    tracing::warn!(
+                        "the pillar was not refreshed, which is tried again in {} s: {why}",
+                        delay.as_secs()
+                    );
                     false
                 }
             };
             if awaited {
                 self.host.tell_pillar_refreshed(complete);
             }
+        }
+    }
+
+    /// Waits until a refresh is wanted, or until it is time to try again. Returns whether somebody is told of the end.
+    async fn wanted(&self, retry_at: Option<Instant>) -> bool {
+        let wanted = self.host.pillar.wanted();
+        match retry_at {
+            Some(at) => self
+                .context
+                .clock
+                .deadline(at, wanted)
+                .await
+                .unwrap_or(false),
+            None => wanted.await,
         }
     }
 

@@ -91,6 +91,28 @@ async fn it_asks_in_each_session_and_when_grains_or_an_event_say_so() {
 }
 
 #[tokio::test]
+async fn it_asks_again_after_a_refusal_though_nothing_says_so() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    master.set(|state| {
+        state.pillar = pillar("web");
+        state.refuses_pillars = true;
+    });
+    let minion = fixture.start(fixture.config()).await;
+    let refused = |master: &ScriptedMaster| {
+        let mut refused = 0;
+        master.set(|state| refused = state.pillars_refused);
+        refused
+    };
+    master
+        .wait("two refusals", |master| refused(master) >= 2)
+        .await;
+    master.set(|state| state.refuses_pillars = false);
+    asked(master, 1).await;
+    minion.stop().await;
+}
+
+#[tokio::test]
 async fn errors_keep_the_last_pillar_and_are_told() {
     let fixture = Fixture::new().await;
     let master = &fixture.master;

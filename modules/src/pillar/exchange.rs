@@ -1,6 +1,9 @@
 //! Brings a pillar from the master, in parts if it is large: which request comes next, and what the replies make. It sends nothing
 //! itself.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use saline_messages::{
     Incoming, MAX_PILLAR, MinionPillar, PillarRefusal, PillarReply, PillarRequest, TransferId,
 };
@@ -35,6 +38,9 @@ pub struct ReceivedPillar {
     pub(super) bytes: Bytes,
     /// Identifies it from now on.
     pub(super) known: TransferId,
+    /// Says in which order pillars began to arrive. The master compiles one at a time for a minion, so it is the order in which it
+    /// compiled them.
+    pub(super) number: u64,
 }
 
 /// Bytes that have secrets in them.
@@ -70,12 +76,22 @@ pub struct PillarExchange {
     known: Option<TransferId>,
     incoming: Option<(TransferId, Incoming)>,
     begun: usize,
+    /// The number of the last pillar that began to arrive, of all exchanges.
+    arrivals: Arc<AtomicU64>,
+    /// The number of the pillar that arrives.
+    number: u64,
 }
 
 impl PillarExchange {
     /// Begins an exchange. The pillar that the minion has is `known`.
-    pub(super) fn new(environments: Environments, known: Option<TransferId>) -> Self {
+    pub(super) fn new(
+        environments: Environments,
+        known: Option<TransferId>,
+        arrivals: Arc<AtomicU64>,
+    ) -> Self {
         Self {
+            arrivals,
+            number: 0,
             environments,
             known,
             incoming: None,
@@ -129,6 +145,7 @@ impl PillarExchange {
             Some((known, incoming)) => (*known, incoming),
             empty => {
                 let incoming = Incoming::of(&part).map_err(|_| ExchangeError::Unexpected)?;
+                self.number = self.arrivals.fetch_add(1, Ordering::Relaxed) + 1;
                 let begun = empty.insert((part.transfer, incoming));
                 (begun.0, &mut begun.1)
             }
@@ -141,6 +158,7 @@ impl PillarExchange {
                 sent: sent.map_err(|_| ExchangeError::Unexpected)?,
                 bytes: Bytes(bytes.to_vec()),
                 known,
+                number: self.number,
             })));
         }
         match is_next {
@@ -166,7 +184,7 @@ mod tests {
     }
 
     fn own(known: Option<TransferId>) -> PillarExchange {
-        PillarExchange::new(Environments::default(), known)
+        PillarExchange::new(Environments::default(), known, Arc::default())
     }
 
     #[test]

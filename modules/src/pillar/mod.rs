@@ -10,7 +10,7 @@ mod schedule;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -65,6 +65,10 @@ pub struct Pillar {
 #[derive(Debug, Default)]
 pub struct PillarStore {
     held: Mutex<Option<Arc<Pillar>>>,
+    /// Gives the pillars that begin to arrive their numbers.
+    arrivals: Arc<AtomicU64>,
+    /// The number of the pillar that is held. Locked while another one takes its place.
+    newest: Mutex<u64>,
     cache: Mutex<Option<CacheFile>>,
     /// Held by the function that asks for the first pillar.
     first: Mutex<()>,
@@ -178,6 +182,11 @@ impl PillarStore {
         self.lock().clone()
     }
 
+    /// Begins to bring a pillar.
+    fn exchange(&self, environments: Environments, known: Option<TransferId>) -> PillarExchange {
+        PillarExchange::new(environments, known, Arc::clone(&self.arrivals))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Pillar>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,7 +207,7 @@ impl Host {
         *self.pillar.cache() = Some(cache);
     }
 
-    /// Holds a pillar, and does what it says.
+    /// Holds a pillar with entries, and does what they say.
     fn use_pillar(&self, pillar: &Arc<Pillar>) {
         *self.pillar.lock() = Some(Arc::clone(pillar));
         if let Some(scheduler) = &self.schedule {
@@ -209,18 +218,37 @@ impl Host {
     /// Begins to bring the minion's own pillar.
     pub fn own_pillar_exchange(&self) -> PillarExchange {
         let held = self.pillar.held();
-        PillarExchange::new(Environments::default(), held.map(|pillar| pillar.known))
+        let known = held.map(|pillar| pillar.known);
+        self.pillar.exchange(Environments::default(), known)
     }
 
-    /// Holds the minion's own pillar, which was received. Blocks where it is kept in a file too.
+    /// Holds the minion's own pillar, which was received, and returns it. One that the master compiled before the one that is held is
+    /// not held; then that one is returned. Blocks where it is kept in a file too.
     ///
     /// # Errors
     /// When it is no pillar. The one that is held stays.
     pub fn hold_pillar(&self, received: ReceivedPillar) -> Result<Arc<Pillar>, ExchangeError> {
-        let ReceivedPillar { sent, bytes, known } = received;
+        let ReceivedPillar {
+            sent,
+            bytes,
+            known,
+            number,
+        } = received;
+        // The number is set in one step, so a poisoned lock is still valid.
+        let newest = self.pillar.newest.lock();
+        let mut newest = newest.unwrap_or_else(PoisonError::into_inner);
         let before = self.pillar.held();
+        if let (Some(before), true) = (&before, number < *newest) {
+            return Ok(Arc::clone(before));
+        }
+        *newest = number;
+        let has_entries = sent.entries.is_some();
         let pillar = Arc::new(Pillar::of(sent, known, before.as_deref())?);
-        self.use_pillar(&pillar);
+        match has_entries {
+            true => self.use_pillar(&pillar),
+            // The jobs of the schedule stay those of the last one, and a start waits on for the first one that has entries.
+            false => *self.pillar.lock() = Some(Arc::clone(&pillar)),
+        }
         if let (Some(cache), true) = (&*self.pillar.cache(), pillar.errors.is_empty()) {
             cache.write(&bytes.0);
         }
@@ -278,7 +306,7 @@ impl Host {
         let held = self.pillar.held();
         let held = held.filter(|_| environments == Environments::default());
         let known = held.as_ref().map(|pillar| pillar.known);
-        let exchange = PillarExchange::new(environments, known);
+        let exchange = self.pillar.exchange(environments, known);
         match self.exchange(job, exchange, COMPILE_TIMEOUT)? {
             Exchanged::Whole(ReceivedPillar { sent, known, .. }) => {
                 let pillar = Pillar::of(sent, known, held.as_deref());

@@ -12,9 +12,9 @@ use saline_data::{Packed, Value};
 use saline_inproc::InProc;
 use saline_messages::{
     Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage, Kind,
-    Lease, MinionId, MinionPillar, MinionReply, MinionRequest, MustClaim, Outgoing, PillarReply,
-    PillarRequest, ReconciliationReply, Return, ReturnVerdict, SessionId, SignedJob, TransferId,
-    decode, encode,
+    Lease, MinionId, MinionPillar, MinionReply, MinionRequest, MustClaim, Outgoing, PillarRefusal,
+    PillarReply, PillarRequest, ReconciliationReply, Return, ReturnVerdict, SessionId, SignedJob,
+    TransferId, decode, encode,
 };
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
@@ -67,6 +67,10 @@ pub struct State {
     pub pillar_errors: Vec<String>,
     /// Whether the master has no time for pillars.
     pub is_busy_with_pillars: bool,
+    /// Whether the master refuses to compile pillars.
+    pub refuses_pillars: bool,
+    /// How many pillars it refused.
+    pub pillars_refused: usize,
     /// The pillars that were asked for, each with the one that the minion had.
     pub pillars_asked: Vec<Option<TransferId>>,
 }
@@ -339,6 +343,10 @@ impl State {
     fn pillar(&mut self, request: &PillarRequest) -> MinionReply {
         if self.is_busy_with_pillars {
             return MinionReply::busy(Duration::from_millis(5));
+        }
+        if self.refuses_pillars {
+            self.pillars_refused += 1;
+            return MinionReply::Pillar(PillarReply::Refused(PillarRefusal::Failed));
         }
         let whole = Outgoing::new(
             MinionPillar {

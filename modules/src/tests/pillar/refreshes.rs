@@ -7,7 +7,7 @@ use saline_protocol::transport::Clock;
 use saline_schedule::{Missed, Scheduler, SchedulerFiles};
 
 use super::*;
-use crate::pillar::PillarStore;
+use crate::pillar::{Exchanged, PillarStore};
 
 #[test]
 fn functions_wait_for_the_first_pillar_and_ask_once() {
@@ -265,4 +265,81 @@ fn the_schedule_of_a_pillar_takes_part_and_mistakes_in_it_are_left_out() {
     for gone in [Value::Null, Value::from("text"), Value::Map(Vec::new())] {
         assert_eq!(refresh(gone), none);
     }
+}
+
+#[test]
+fn a_first_pillar_with_errors_forgets_nothing_of_the_schedule() {
+    let (mut bench, script) = minion();
+    let open = |folder: &std::path::Path| {
+        let files = SchedulerFiles {
+            runs: folder.join("runs"),
+            saved: None,
+            awaits_pillar: true,
+        };
+        Arc::new(Scheduler::open(files, Vec::new(), Missed::Skip, 1, Clock))
+    };
+    let job = [
+        ("function", Value::from("test.ping")),
+        ("hours", Value::Int(1)),
+    ];
+    let schedule = Value::map([("hourly", Value::map(job))]);
+    let good = pillar(&Value::map([("schedule", schedule)]));
+    let bad = with_errors(None, &["a.sls:1:1: no"]);
+    let last_run = |bench: &Bench| {
+        let scheduler = bench.host.schedule.as_ref().unwrap();
+        scheduler
+            .status("hourly")
+            .and_then(|status| status.last_run)
+    };
+    let first = open(bench.folder.path());
+    bench.host.schedule = Some(Arc::clone(&first));
+    script.then_pillar(&good);
+    bench.texts("saltutil.refresh_pillar", &[]);
+    let context = saline_protocol::transport::Context::default();
+    let running = Arc::clone(&first).run(context, |_, _| {});
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    let _ = runtime.unwrap().block_on(async {
+        let day = Clock.after(Duration::from_secs(86_400));
+        Clock.deadline(day, running).await
+    });
+    let ran = last_run(&bench);
+    assert!(ran.is_some());
+    first.stop();
+    drop(first);
+
+    // The minion starts anew, and its first pillar has errors.
+    bench.host.schedule = Some(open(bench.folder.path()));
+    bench.host.pillar = PillarStore::default();
+    for sent in [&bad, &bad, &good] {
+        script.then_pillar(sent);
+        bench.texts("saltutil.refresh_pillar", &[]);
+    }
+    assert_eq!(last_run(&bench), ran);
+}
+
+#[test]
+fn a_pillar_that_was_compiled_earlier_takes_no_later_ones_place() {
+    let (bench, _) = minion();
+    let role = |role: &str| Value::map([("role", Value::from(role))]);
+    let (old, new) = (pillar(&role("old")), pillar(&role("new")));
+    let [old, new] = [old, new].map(|pillar| Outgoing::new(pillar.to_bytes()));
+    let mut earlier = bench.host.own_pillar_exchange();
+    let mut later = bench.host.own_pillar_exchange();
+    let part = |outgoing: &Outgoing, offset, bytes| PillarReply::Part(outgoing.part(offset, bytes));
+    assert!(earlier.take(part(&old, 0, 5)).unwrap().is_none());
+    let whole = |exchanged| match exchanged {
+        Some(Exchanged::Whole(received)) => received,
+        other => panic!("{other:?}"),
+    };
+    let newer = whole(later.take(part(&new, 0, 1_000)).unwrap());
+    let older = whole(earlier.take(part(&old, 5, 1_000)).unwrap());
+    for received in [newer, older] {
+        let held = bench.host.hold_pillar(received).unwrap();
+        assert_eq!(held.entries.get("role"), Some(&Value::from("new")));
+    }
+    let held = bench.host.pillar.held().unwrap();
+    assert_eq!(held.entries.get("role"), Some(&Value::from("new")));
 }
