@@ -9,8 +9,9 @@ use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
-    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, Paths, PillarSources,
-    ReactorConfig, ReturnerConfig, ScheduleConfig, TransportOptions,
+    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, MineRule, Paths,
+    PillarSources, ReactorConfig, ReturnerConfig, ScheduleConfig, Secrecy, ShownOptions,
+    TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -113,6 +114,8 @@ pub struct MasterConfig {
     pub files: FileOptions,
     /// `pillar_roots` and the other options about pillar.
     pub pillar: PillarSources,
+    /// `mine_get`: which minions may get what from the mine; none for everything.
+    pub mine_get: Option<Vec<MineRule>>,
     /// `ext_job_cache`, `event_return` and the settings of their destinations.
     pub returners: ReturnerConfig,
     /// `audit_file`: the file with a line for every order; none for `/var/log/saline/master-audit.log` under `root_dir`.
@@ -187,6 +190,7 @@ impl Default for MasterConfig {
             operators: None,
             files: FileOptions::default(),
             pillar: PillarSources::default(),
+            mine_get: None,
             returners: ReturnerConfig::default(),
             audit_file: None,
             audit_max_bytes: 100 * 1024 * 1024,
@@ -199,7 +203,37 @@ impl Default for MasterConfig {
     }
 }
 
+/// Whether minions may see an option of the master: a public one that has no path of a key. Sections of transports have such paths.
+pub(crate) fn may_be_shown(name: &str) -> bool {
+    const KEY_PATHS: [&str; 2] = ["pki_dir", "ssl"];
+    let mut options = MasterConfig::OPTIONS.iter();
+    let found = options.find(|option| option.name == name);
+    found.is_some_and(|option| {
+        matches!(option.secrecy, Secrecy::Public | Secrecy::ByKeys) && !KEY_PATHS.contains(&name)
+    })
+}
+
 impl MasterConfig {
+    /// Returns the options that `pillar_opts` shows to minions, a mapping; none if it shows none. It has no secret, no rule
+    /// about who may do what, and no path of a key.
+    pub fn options_for_pillars(&self) -> Option<Value> {
+        let shows = |name: &str| match &self.pillar.shown_options {
+            ShownOptions::Nothing => false,
+            ShownOptions::All => true,
+            ShownOptions::Named(names) => names.contains(name),
+        };
+        if self.pillar.shown_options == ShownOptions::Nothing {
+            return None;
+        }
+        let Value::Map(options) = &self.options else {
+            return None;
+        };
+        let shown = options
+            .iter()
+            .filter(|(name, _)| shows(name) && may_be_shown(name));
+        Some(Value::Map(shown.cloned().collect()))
+    }
+
     /// Returns the ports that `scheme` is served on: those of its section, else `ret_port` and `publish_port`.
     pub fn ports(&self, scheme: &str) -> (u16, u16) {
         let own = self.transport_ports.get(scheme).copied();
@@ -233,6 +267,11 @@ impl MasterConfig {
     /// `cachedir/own_functions`: the names of the functions of minions' own modules, for completion.
     pub fn own_functions_file(&self) -> PathBuf {
         self.paths.cache_dir.join("own_functions")
+    }
+
+    /// `state_dir/mine.sqlite`: what minions have left in the mine.
+    pub fn mine_file(&self) -> PathBuf {
+        self.paths.state_dir.join("mine.sqlite")
     }
 
     /// `cachedir/grains.sqlite`: the last known grains of the minions.

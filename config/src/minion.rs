@@ -8,7 +8,7 @@ use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::minion_id;
-use crate::{Logging, MetricsAddress, Paths, ScheduleConfig, TransportOptions};
+use crate::{Logging, MetricsAddress, MineConfig, Paths, ScheduleConfig, TransportOptions};
 
 /// The configuration of a minion, with Salt's option names. Times are in the option's own unit in
 /// the file and durations here.
@@ -71,6 +71,8 @@ pub struct MinionConfig {
     pub ipc_transport: Option<String>,
     /// `schedule` and `schedule_missed`: jobs that run by the clock.
     pub schedule: ScheduleConfig,
+    /// `mine_functions`, `mine_interval` and `mine_enabled`: what the minion leaves in the mine.
+    pub mine: MineConfig,
     /// `metrics_listen`: where the metrics are served; none by default.
     pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
@@ -108,6 +110,7 @@ impl Default for MinionConfig {
             grains: Vec::new(),
             ipc_transport: None,
             schedule: ScheduleConfig::default(),
+            mine: MineConfig::default(),
             metrics_listen: None,
             logging: Logging::default(),
         }

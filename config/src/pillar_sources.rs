@@ -1,6 +1,6 @@
 //! Where the pillars of minions come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::{BASE, Environments};
@@ -22,6 +22,20 @@ pub struct PillarSources {
     pub merge_lists: bool,
     /// `ext_pillar`, in its order.
     pub external: Vec<ExternalPillar>,
+    /// `pillar_opts`: the options of the master that stand in every pillar.
+    pub shown_options: ShownOptions,
+}
+
+/// The options of the master that minions see.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ShownOptions {
+    /// None.
+    #[default]
+    Nothing,
+    /// All that are no secrets.
+    All,
+    /// Those with these names.
+    Named(BTreeSet<String>),
 }
 
 /// A source of `ext_pillar`.
@@ -45,6 +59,7 @@ impl Default for PillarSources {
             strategy: MERGING_STRATEGIES[0],
             merge_lists: false,
             external: Vec::new(),
+            shown_options: ShownOptions::default(),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
-    RunnerEnd, RunnerReply, RunnerRequest, Secrets, SignedJob, decode, encode,
+    Admission, CallerReply, CallerRequest, Event, Introduction, MineRequest, MinionEvents,
+    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest,
+    Return, RunnerEnd, RunnerReply, RunnerRequest, Secrets, SignedJob, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -72,7 +72,19 @@ pub(crate) fn minion_requests(bytes: &[u8]) {
             let _ = Packed::from_bytes(sent.part.bytes).unpack_or_show();
         }
         Some(MinionRequest::FireEvents(events)) => read_events(events),
+        Some(MinionRequest::Mine(request)) => read_mine(&request),
         _ => {}
+    }
+}
+
+fn read_mine(request: &MineRequest) {
+    let _ = request.stored_bytes();
+    if request.is_within_bounds()
+        && let MineRequest::Store(entries) = request
+    {
+        for entry in entries {
+            let _ = (entry.digest(), entry.value.unpack_or_show());
+        }
     }
 }
 
@@ -108,6 +120,7 @@ pub(crate) fn caller_requests(bytes: &[u8]) {
         }
         Some(CallerRequest::FireEvents(events)) => read_events(events),
         Some(CallerRequest::Pillar(request)) => drop(request.is_within_bounds()),
+        Some(CallerRequest::Mine(request)) => read_mine(&request),
         None => {}
     }
 }

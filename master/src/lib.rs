@@ -24,6 +24,7 @@
 //! | [`facts`] | tells what root says of minions from what they say of themselves, and judges targets by it |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | `functions` | keeps the functions that minions reported |
+//! | `mine` | keeps what minions leave for other minions, and gives it out |
 //! | `pillar` | compiles the pillars of minions, and gives each its own |
 //! | `reactions` | knows which files react to which events, and renders them |
 //! | `reactor` | reads events, and carries out what such files order |
@@ -62,6 +63,7 @@ pub mod keys;
 pub mod listener;
 pub mod maintenance;
 mod metrics;
+mod mine;
 pub mod orders;
 mod own_user;
 mod parts;

@@ -17,6 +17,7 @@ use crate::events::Events;
 use crate::fileserver::FileFigures;
 use crate::health::ANSWER_TIMEOUT;
 use crate::jobs::JobStore;
+use crate::mine::Mine;
 use crate::pillar::Pillars;
 use crate::publisher::MinionPublisher;
 use crate::reactions::ReactorFigures;
@@ -38,6 +39,7 @@ pub(crate) struct MasterMetrics {
     pub(crate) events: Events,
     pub(crate) files: Arc<FileFigures>,
     pub(crate) pillars: Pillars,
+    pub(crate) mine: Mine,
     pub(crate) schedule: Arc<Scheduler>,
     pub(crate) reactor: Arc<ReactorFigures>,
     pub(crate) refused_handshakes: Arc<AtomicU64>,
@@ -60,6 +62,7 @@ impl MetricsSource for MasterMetrics {
         self.events_and_requests(&mut metrics);
         self.files(&mut metrics);
         self.pillars(&mut metrics);
+        self.mine(&mut metrics);
         self.clock_and_tasks(&mut metrics);
         self.schedule(&mut metrics);
         self.returners(&mut metrics);
@@ -254,6 +257,41 @@ impl MasterMetrics {
             "saline_master_files_changed",
             "Parts of files that were not sent because the file had changed since its hash was told, or its hash was forgotten.",
             self.files.changed(),
+        );
+    }
+
+    fn mine(&self, metrics: &mut Metrics) {
+        let figures = self.mine.figures();
+        let (entries, bytes) = self.mine.size();
+        metrics.gauge(
+            "saline_master_mine_entries",
+            "Values that minions have left in the mine.",
+            entries,
+        );
+        metrics.gauge(
+            "saline_master_mine_bytes",
+            "The size of the values in the mine.",
+            bytes,
+        );
+        metrics.counter(
+            "saline_master_mine_stored",
+            "Values that were left in the mine: those that had changed.",
+            figures.stored(),
+        );
+        metrics.counter(
+            "saline_master_mine_found",
+            "Values of the mine that were given to minions.",
+            figures.found(),
+        );
+        metrics.counter(
+            "saline_master_mine_refused",
+            "Requests about the mine that were refused: there was no room, or a rule does not allow it.",
+            figures.refused(),
+        );
+        metrics.durations(
+            "saline_master_mine_read_seconds",
+            "How long the reading of each page of the mine took, once it had its turn.",
+            figures.read(),
         );
     }
 

@@ -30,6 +30,7 @@ use crate::jobs::{JobStore, StoreError};
 use crate::keys::{KeyAccess, TokenStore};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
+use crate::mine::Mine;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver, withdraw_unfollowed};
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
@@ -85,6 +86,7 @@ pub(crate) struct MasterParts {
     durable: Arc<DurableEvents>,
     files: FileServer,
     pillars: Pillars,
+    mine: Mine,
     returners: Returners,
     reactions: Reactions,
 }
@@ -129,7 +131,13 @@ impl MasterParts {
             grains: Arc::clone(&grains),
             settings: settings.clone(),
         };
-        let pillars = Pillars::new(settings.clone(), facts, programs, context);
+        let pillars = Pillars::new(settings.clone(), facts.clone(), programs, context);
+        let targets = TargetResolver {
+            facts,
+            pillars: pillars.clone(),
+            context: context.clone(),
+        };
+        let mine = Mine::new(stores.mine, settings.clone(), targets, context);
         Ok(Self {
             reactions: Reactions::new(
                 config.reactor.reactions.clone(),
@@ -139,6 +147,7 @@ impl MasterParts {
                 context,
             ),
             pillars,
+            mine,
             presence: PresenceReporter {
                 clock: context.clock,
                 sessions: Arc::clone(&sessions),
@@ -265,6 +274,7 @@ impl MasterParts {
             events: self.events.clone(),
             files: self.files.clone(),
             pillars: self.pillars.clone(),
+            mine: self.mine.clone(),
             calls: self.call_store(&limiter),
             limiter,
         }
@@ -286,6 +296,7 @@ impl MasterParts {
             store: minion.calls.clone(),
             minion_events: self.minion_event_firer(&minion.limiter),
             pillars: self.pillars.clone(),
+            mine: self.mine.clone(),
         }
     }
 
@@ -442,6 +453,7 @@ impl MasterParts {
             settings: self.settings.clone(),
             files: self.files.clone(),
             pillars: self.pillars.clone(),
+            mine: self.mine.clone(),
             reactions: self.reactions.clone(),
         }
     }
@@ -467,6 +479,7 @@ impl MasterParts {
         Revocation {
             grains: Arc::clone(&self.grains),
             pillars: self.pillars.clone(),
+            mine: self.mine.clone(),
             accounts: Arc::clone(&self.accounts),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
@@ -542,6 +555,7 @@ impl MasterParts {
             events: self.events.clone(),
             files: Arc::clone(self.files.figures()),
             pillars: self.pillars.clone(),
+            mine: self.mine.clone(),
             reactor: Arc::clone(self.reactions.figures()),
             refused_handshakes: Arc::clone(&self.refused_handshakes),
             returners: self.returners.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_config::{AccessBlacklist, AccessRule, AccessRules, MasterConfig};
+use saline_config::{AccessBlacklist, AccessRule, AccessRules, MasterConfig, MineRule};
 use saline_data::Value;
 use saline_messages::MinionId;
 use saline_targeting::{Assignments, Nodegroups};
@@ -129,6 +129,8 @@ pub struct SettingsValues {
     pub(crate) files: Arc<ServedFiles>,
     /// Where pillars come from.
     pub(crate) pillar: Arc<PillarSettings>,
+    /// Which minions may get what from the mine; none for everything.
+    pub(crate) mine_get: Option<Arc<[MineRule]>>,
     /// Who may do what.
     pub(crate) access: Arc<AccessSettings>,
     /// The size in bytes at which a new audit file is begun.
@@ -178,6 +180,7 @@ impl SettingsValues {
             }),
             files: Arc::new(ServedFiles::of(config)),
             pillar: Arc::new(PillarSettings::of(config)),
+            mine_get: config.mine_get.clone().map(Arc::from),
             access: Arc::new(AccessSettings {
                 publisher_acl: config.publisher_acl.clone(),
                 publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),

@@ -1,4 +1,4 @@
-//! Opens the files of a master: its keys, jobs, grains, kept events and tokens.
+//! Opens the files of a master: its keys, jobs, grains, kept events, mine and tokens.
 
 use saline_config::MasterConfig;
 use saline_protocol::transport::Context;
@@ -9,6 +9,7 @@ use crate::events::{DurableEvents, DurableSettings, ReturnedTags, TagFilter};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings, store_size};
 use crate::keys::{KeyStore, OperatorStore, TokenStore, root_key};
+use crate::mine::MineFile;
 use crate::reactions::filter_of;
 
 /// The stores of a master, which are opened before it serves.
@@ -19,12 +20,13 @@ pub(crate) struct Stores {
     pub(crate) jobs: JobStore,
     pub(crate) grains: GrainsTable,
     pub(crate) durable: DurableEvents,
+    pub(crate) mine: MineFile,
     pub(crate) tokens: TokenStore,
     pub(crate) clock: MasterClock,
 }
 
 impl Stores {
-    /// Opens the key stores, the job store and the grains. Blocks on the disk.
+    /// Opens the key stores, the job store, the grains, the mine and the tokens. Blocks on the disk.
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
@@ -49,8 +51,10 @@ impl Stores {
         };
         let durable = DurableEvents::open(events, clock.clone())?;
         let grains = GrainsTable::open(&config.grains_file(), context);
+        let mine = MineFile::open(&config.mine_file())?;
         let tokens = TokenStore::open(&config.token_file())?;
         Ok(Self {
+            mine,
             tokens,
             keys,
             operators,

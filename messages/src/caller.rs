@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::after_ms;
 
 use super::{
-    Jid, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest, RefusedVerb, RequestId,
+    Jid, MineReply, MineRequest, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest,
+    RefusedVerb, RequestId,
 };
 use saline_data::Packed;
 
@@ -21,6 +22,8 @@ pub enum CallerRequest {
     FireEvents(MinionEvents),
     /// Asks for the pillar of the minion.
     Pillar(PillarRequest),
+    /// Leaves values of the minion in the mine, or asks for those of minions.
+    Mine(MineRequest),
 }
 
 /// The longest name of a user or of a function that is stored with a call, in bytes.
@@ -140,6 +143,8 @@ pub enum CallerReply {
     Failed(String),
     /// The reply to `Pillar`.
     Pillar(PillarReply),
+    /// The reply to `Mine`.
+    Mine(MineReply),
 }
 
 impl CallerReply {

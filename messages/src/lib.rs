@@ -18,6 +18,7 @@ mod files;
 mod id;
 mod job;
 mod keys;
+mod mine;
 mod minion;
 mod minion_functions;
 mod minion_job_state;
@@ -59,6 +60,11 @@ pub use job::{
     SignedJob, StoredReturn,
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
+pub use mine::{
+    FoundEntry, MAX_MINE_ALLOWED, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_FUNCTIONS,
+    MAX_MINE_NAME, MAX_MINE_TARGET, MAX_MINE_VALUE, MineEntry, MinePage, MineRefusal, MineReply,
+    MineRequest, is_mine_name,
+};
 pub use minion::{
     GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
     MinionEvents, MinionReply, MinionRequest, PendingRequest, PlannedEnd,

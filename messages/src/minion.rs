@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::after_ms;
 use super::{
     Admission, FileReply, FileRequest, FunctionsReport, Heartbeat, HeartbeatReply, Jid, JobAccount,
-    PillarReply, PillarRequest, Reconciliation, ReconciliationReply, RefusedVerb, Return,
-    ReturnPart, ReturnVerdict, ScheduledReturn, SignedJob, StartId,
+    MineReply, MineRequest, PillarReply, PillarRequest, Reconciliation, ReconciliationReply,
+    RefusedVerb, Return, ReturnPart, ReturnVerdict, ScheduledReturn, SignedJob, StartId,
 };
 use saline_data::Packed;
 
@@ -95,6 +95,8 @@ pub enum MinionRequest {
     Pillar(PillarRequest),
     /// Reports the functions that the minion can run, after the session began and when they have changed.
     Functions(FunctionsReport),
+    /// Leaves values in the mine, or asks for those of minions.
+    Mine(MineRequest),
 }
 
 /// The grains of a minion: first their digest alone, and all of them if the master asks for them.
@@ -138,6 +140,7 @@ impl MinionRequest {
             Self::Scheduled(_) => "Scheduled",
             Self::Pillar(_) => "Pillar",
             Self::Functions(_) => "Functions",
+            Self::Mine(_) => "Mine",
         }
     }
 }
@@ -204,6 +207,8 @@ pub enum MinionReply {
     Files(FileReply),
     /// The reply to `Pillar`.
     Pillar(PillarReply),
+    /// The reply to `Mine`.
+    Mine(MineReply),
 }
 
 impl MinionReply {

@@ -12,13 +12,14 @@ use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
     CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, FileEntry,
-    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, FunctionsReport,
-    GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount,
-    JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease,
-    MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionJobState, MinionPillar,
-    MinionReply, MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning,
-    Outgoing, Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest,
-    PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
+    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, FoundEntry,
+    FunctionsReport, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid,
+    Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known,
+    LastSeen, Lease, MineEntry, MinePage, MineRefusal, MineReply, MineRequest, MinionEvent,
+    MinionEvents, MinionFunctions, MinionId, MinionJobState, MinionPillar, MinionReply,
+    MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing,
+    Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd,
+    ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
     RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
     SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
@@ -145,6 +146,64 @@ fn pillar_replies() -> [(&'static str, PillarReply); 5] {
             "Refused.Failed",
             PillarReply::Refused(PillarRefusal::Failed),
         ),
+    ]
+}
+
+fn mine_requests() -> [(&'static str, MineRequest); 7] {
+    let web = || Target {
+        kind: TargetKind::Grain,
+        expression: "role:web".to_owned(),
+    };
+    let get = |after| MineRequest::Get {
+        target: web(),
+        functions: vec!["a".into(), "b".into()],
+        after,
+        bytes: 300,
+    };
+    let entry = |allowed| MineEntry {
+        name: "a".into(),
+        value: packed(),
+        allowed,
+    };
+    let offer = MineRequest::Offer {
+        entries: vec![("a".into(), [0xbb; 32])],
+        only: true,
+    };
+    [
+        ("Offer", offer),
+        ("Store.All", MineRequest::Store(vec![entry(None)])),
+        ("Store.Some", MineRequest::Store(vec![entry(Some(web()))])),
+        ("Delete", MineRequest::Delete("a".into())),
+        ("Flush", MineRequest::Flush),
+        ("Get.First", get(None)),
+        ("Get.After", get(Some((1, id())))),
+    ]
+}
+
+fn mine_replies() -> [(&'static str, MineReply); 8] {
+    let entry = FoundEntry {
+        function: 1,
+        minion: id(),
+        value: packed(),
+    };
+    let page = MinePage {
+        entries: vec![entry],
+        more: true,
+    };
+    let allowed = MineRefusal::Allowed {
+        name: "a".into(),
+        why: "why".into(),
+    };
+    let refused = MineReply::Refused;
+    [
+        ("Done", MineReply::Done),
+        ("Wanted", MineReply::Wanted(vec![0, 300])),
+        ("Found", MineReply::Found(page)),
+        ("Refused.NoRoom", refused(MineRefusal::NoRoom)),
+        ("Refused.Allowed", refused(allowed)),
+        ("Refused.Target", refused(MineRefusal::Target("why".into()))),
+        ("Refused.NotAllowed", refused(MineRefusal::NotAllowed)),
+        ("Refused.Failed", refused(MineRefusal::Failed)),
     ]
 }
 
@@ -442,6 +501,10 @@ fn minion(lines: &mut String) {
         let report = MinionRequest::Functions(FunctionsReport { digest, functions });
         request(lines, &format!("Functions.{name}"), report);
     }
+    for (name, asked) in mine_requests() {
+        let asked = MinionRequest::Mine(asked);
+        request(lines, &format!("Mine.{name}"), asked);
+    }
 
     let scheduled = ScheduledReturn {
         run: ScheduledRun {
@@ -490,6 +553,9 @@ fn minion(lines: &mut String) {
     }
     for (name, told) in pillar_replies() {
         reply(lines, &format!("Pillar.{name}"), MinionReply::Pillar(told));
+    }
+    for (name, told) in mine_replies() {
+        reply(lines, &format!("Mine.{name}"), MinionReply::Mine(told));
     }
     for (name, entries) in [("None", None), ("Some", Some(packed()))] {
         let errors = vec!["why".to_owned()];
@@ -865,6 +931,10 @@ fn caller(lines: &mut String) {
         let asked = CallerRequest::Pillar(asked);
         request(lines, &format!("Pillar.{name}"), asked);
     }
+    for (name, asked) in mine_requests() {
+        let asked = CallerRequest::Mine(asked);
+        request(lines, &format!("Mine.{name}"), asked);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: CallerReply| {
         line(lines, &format!("CallerReply.{name}"), &reply);
@@ -877,6 +947,9 @@ fn caller(lines: &mut String) {
     reply(lines, "Failed", CallerReply::Failed("why".into()));
     for (name, told) in pillar_replies() {
         reply(lines, &format!("Pillar.{name}"), CallerReply::Pillar(told));
+    }
+    for (name, told) in mine_replies() {
+        reply(lines, &format!("Mine.{name}"), CallerReply::Mine(told));
     }
 }
 

@@ -18,6 +18,7 @@ use crate::grains::GrainStore;
 use crate::job::{JobControl, Running, RunningJob, Stop, Woken};
 use crate::local_events::LocalEvents;
 use crate::master_files::MasterFiles;
+use crate::mine::{MasterMine, MineSettings};
 use crate::outcome::{ended, interrupted};
 use crate::pillar::{MasterPillar, PillarStore};
 use crate::prepared::Prepared;
@@ -43,6 +44,10 @@ pub struct Host {
     pub master_pillar: OnceLock<Box<dyn MasterPillar>>,
     /// Tells when the minion's functions may have changed.
     pub function_changes: FunctionChanges,
+    /// What the minion leaves in the mine.
+    pub mine: MineSettings,
+    /// Asks the master about the mine; unset where no master takes part.
+    pub master_mine: OnceLock<Box<dyn MasterMine>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// The events that wait for the minion's own bus.
@@ -92,6 +97,8 @@ impl Host {
             master_files: OnceLock::new(),
             pillar: PillarStore::default(),
             master_pillar: OnceLock::new(),
+            mine: MineSettings::new(config.mine.clone()),
+            master_mine: OnceLock::new(),
             schedule: None,
             running: Running::default(),
             function_changes: FunctionChanges::default(),
@@ -114,6 +121,7 @@ impl Host {
         self.output_file_size
             .store(config.output_file_size, Ordering::Relaxed);
         *self.lock_options() = Arc::new(config.shown.clone());
+        self.mine.set(config.mine.clone());
     }
 
     /// Returns every option by its name, with secrets hidden.

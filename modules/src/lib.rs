@@ -23,6 +23,7 @@ mod known_functions;
 mod line_file;
 pub mod local_events;
 pub mod master_files;
+pub mod mine;
 mod modules;
 mod mount_table;
 mod outcome;

@@ -5,6 +5,7 @@ mod executables;
 mod file;
 mod grains;
 mod machine;
+mod mine;
 mod own_namespace;
 mod pillar;
 mod pkg;

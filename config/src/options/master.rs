@@ -7,7 +7,8 @@ use std::time::Duration;
 use saline_targeting::{Glob, Nodegroups};
 
 use super::{
-    access_rules, common, file_roots, nodegroups, pillar_sources, reactor, returners, schedule,
+    access_rules, common, file_roots, mine, nodegroups, pillar_sources, reactor, returners,
+    schedule,
 };
 use crate::given::LONGEST;
 use crate::role::Role;
@@ -447,6 +448,8 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     pillar_sources::pillar_source_merging_strategy(),
     pillar_sources::pillar_merge_lists(),
     pillar_sources::ext_pillar(),
+    pillar_sources::pillar_opts(),
+    mine::mine_get(),
     returners::LOCAL_FILE,
     returners::SQLITE3_DATABASE,
     returners::EXECUTABLE_COMMAND,

@@ -7,7 +7,7 @@ use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
-use super::{common, schedule};
+use super::{common, mine, schedule};
 use crate::given::Given;
 use crate::minion_id;
 use crate::role::Role;
@@ -58,6 +58,9 @@ impl Role for MinionConfig {
         "master",
         "master_finger",
         "master_port",
+        "mine_enabled",
+        "mine_functions",
+        "mine_interval",
         "output_file_size",
         "recon_default",
         "recon_max",
@@ -390,6 +393,9 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
          added.",
     ),
     schedule::schedule_missed(),
+    mine::mine_functions(),
+    mine::mine_interval(),
+    mine::mine_enabled(),
     common::ipc_transport(
         "The transport of the minion's event bus on this machine (`docs/event-bus.md`). Not set: the default of this build.",
     ),

@@ -6,6 +6,7 @@ mod common;
 mod file_roots;
 mod master;
 mod master_role;
+mod mine;
 mod minion;
 mod nodegroups;
 mod pillar_sources;

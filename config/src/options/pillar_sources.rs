@@ -7,7 +7,9 @@ use saline_data::yaml::{Content, Node, YamlError};
 
 use super::file_roots::environments;
 use crate::given::Given;
-use crate::pillar_sources::{ExternalPillar, MERGING_STRATEGIES};
+use crate::master::may_be_shown;
+use crate::nearest::nearest;
+use crate::pillar_sources::{ExternalPillar, MERGING_STRATEGIES, ShownOptions};
 use crate::{MasterConfig, OptionDoc, Secrecy};
 
 /// The kind of value that `ext_pillar` takes.
@@ -84,6 +86,47 @@ pub(super) const fn ext_pillar() -> OptionDoc<MasterConfig> {
             Ok(())
         },
     }
+}
+
+pub(super) const fn pillar_opts() -> OptionDoc<MasterConfig> {
+    OptionDoc {
+        name: "pillar_opts",
+        secrecy: Secrecy::Public,
+        unit: "True, False or a list of options",
+        default: "False",
+        help: "The options of the master that stand under `master` in the pillar of every minion, where `config.get` finds them: \
+               a list of their names, or `True` for all. Secrets, rules about who may do what, sections of transports, `pki_dir` \
+               and `ssl` are never among them.",
+        read: |config, given| {
+            config.pillar.shown_options = match &given.node.content {
+                Content::Scalar(Value::Null | Value::Bool(false)) => ShownOptions::Nothing,
+                Content::Scalar(Value::Bool(true)) => ShownOptions::All,
+                Content::List(nodes) if nodes.is_empty() => ShownOptions::Nothing,
+                _ => {
+                    let names = given.texts("True, False or a list of options", shown_option)?;
+                    ShownOptions::Named(names.into_iter().collect())
+                }
+            };
+            Ok(())
+        },
+    }
+}
+
+/// Checks the name of an option that minions are to see.
+fn shown_option(name: &str) -> Result<String, String> {
+    if may_be_shown(name) {
+        return Ok(name.to_owned());
+    }
+    let known = || MasterConfig::OPTIONS.iter().map(|option| option.name);
+    if known().any(|option| option == name) {
+        return Err(format!(
+            "has {name:?}, which minions never see: it is a secret, has rules about who may do what, or has the path of a key"
+        ));
+    }
+    Err(match nearest(name, known()) {
+        Some(near) => format!("has {name:?}, which is no option; did you mean {near:?}?"),
+        None => format!("has {name:?}, which is no option of the master"),
+    })
 }
 
 fn external(given: &Given<'_>) -> Result<Vec<ExternalPillar>, YamlError> {

@@ -110,13 +110,17 @@ impl Action {
                 | MinionRequest::Functions(_)
                 | MinionRequest::Files(_)
                 | MinionRequest::Pillar(_)
+                | MinionRequest::Mine(_)
                 | MinionRequest::Reconcile(_)
                 | MinionRequest::Accounts(_)
                 | MinionRequest::Scheduled(_)
                 | MinionRequest::Goodbye(_),
             ) => Self::ActAsMinion,
             Caller(
-                CallerRequest::Return(_) | CallerRequest::FireEvents(_) | CallerRequest::Pillar(_),
+                CallerRequest::Return(_)
+                | CallerRequest::FireEvents(_)
+                | CallerRequest::Pillar(_)
+                | CallerRequest::Mine(_),
             ) => Self::ActAsCaller,
             Pending(PendingRequest::Poll) => Self::PollOwnKey,
         }

@@ -37,6 +37,10 @@ pub(crate) enum Resource {
     Files,
     /// The pillars that are compiled.
     Pillars,
+    /// The requests about the mine.
+    MineRequests,
+    /// The bytes that are left in the mine.
+    MineBytes,
     /// The events that are fired.
     Events,
     /// The bytes of those events.
@@ -51,7 +55,7 @@ pub(crate) enum Resource {
 
 impl Resource {
     /// Every resource, in the order of their numbers.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::BytesIn,
         Self::BytesOut,
         Self::Rows,
@@ -63,6 +67,8 @@ impl Resource {
         Self::Parts,
         Self::Files,
         Self::Pillars,
+        Self::MineRequests,
+        Self::MineBytes,
         Self::Events,
         Self::EventBytes,
         Self::Calls,
@@ -85,6 +91,8 @@ impl fmt::Display for Resource {
             Self::Parts => "the parts of its large returns",
             Self::Files => "its requests about files",
             Self::Pillars => "the pillars that are compiled for it",
+            Self::MineRequests => "its requests about the mine",
+            Self::MineBytes => "the bytes that it leaves in the mine",
             Self::Events => "its events (minion_event_rate)",
             Self::EventBytes => "the bytes of its events (minion_event_bytes)",
             Self::Calls => "the calls and scheduled jobs that are stored for it",
@@ -127,6 +135,11 @@ pub(crate) struct AccountLimits {
     /// Compilations of the pillar. One a second, thirty at once: each takes a processor for some milliseconds, and a minion
     /// asks when it begins and when somebody tells it to.
     pub(crate) pillars: Rate,
+    /// Requests about the mine. 10 a second, 300 at once: each has a target resolved or rows written, some milliseconds of a
+    /// processor with ten thousand minions, and a function that asks for all of their values asks page by page.
+    pub(crate) mine_requests: Rate,
+    /// Bytes that are left in the mine. 64 KiB a second, 4 MiB at once: all that one minion may have there, four times.
+    pub(crate) mine_bytes: Rate,
     /// Calls that are stored, and parts of the returns of scheduled jobs: each call, and each scheduled job, is a job and a return on the
     /// master's disk for which nobody asked. 10 a second.
     pub(crate) calls: Rate,
@@ -167,6 +180,14 @@ impl Default for AccountLimits {
                 per_second: 1.0,
                 burst: 30.0,
             },
+            mine_requests: Rate {
+                per_second: 10.0,
+                burst: 300.0,
+            },
+            mine_bytes: Rate {
+                per_second: MIB / 16.0,
+                burst: 4.0 * MIB,
+            },
             calls: rate(10.0),
             call_bytes: Rate {
                 per_second: MIB / 64.0,
@@ -192,6 +213,8 @@ impl AccountLimits {
             Resource::Parts => self.parts,
             Resource::Files => self.files,
             Resource::Pillars => self.pillars,
+            Resource::MineRequests => self.mine_requests,
+            Resource::MineBytes => self.mine_bytes,
             Resource::Events => rate(events.events? as f64),
             Resource::EventBytes => rate(events.bytes? as f64),
             Resource::Calls => self.calls,

@@ -1,8 +1,8 @@
 //! What each request of a minion or of a caller costs.
 
 use saline_messages::{
-    CallerRequest, CallerReturn, FileRequest, Jid, MinionEvent, MinionEvents, MinionRequest,
-    PackedArguments, PillarRequest, ScheduledReturn,
+    CallerRequest, CallerReturn, FileRequest, Jid, MineRequest, MinionEvent, MinionEvents,
+    MinionRequest, PackedArguments, PillarRequest, ScheduledReturn,
 };
 
 use super::account_limits::Resource;
@@ -65,6 +65,7 @@ impl Cost {
             }
             MinionRequest::Files(_) => cost.add(Resource::Files, 1),
             MinionRequest::Pillar(request) => cost.add_pillar(request),
+            MinionRequest::Mine(request) => cost.add_mine(request),
         }
         cost
     }
@@ -81,6 +82,10 @@ impl Cost {
             CallerRequest::Pillar(request) => {
                 cost.add(Resource::Rows, 1);
                 cost.add_pillar(request);
+            }
+            CallerRequest::Mine(request) => {
+                cost.add(Resource::Rows, 1);
+                cost.add_mine(request);
             }
         }
         cost
@@ -137,6 +142,17 @@ impl Cost {
         }
     }
 
+    fn add_mine(&mut self, request: &MineRequest) {
+        self.add(Resource::MineRequests, 1);
+        self.add(Resource::MineBytes, request.stored_bytes());
+        match request {
+            MineRequest::Store(_) | MineRequest::Delete(_) | MineRequest::Flush => {
+                self.add(Resource::Syncs, 1);
+            }
+            MineRequest::Offer { .. } | MineRequest::Get { .. } => {}
+        }
+    }
+
     fn add_events(&mut self, events: &MinionEvents) {
         let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
         self.add(Resource::Events, events.events.len());
@@ -165,6 +181,7 @@ fn jobs_named(request: &MinionRequest) -> Vec<&Jid> {
         | MinionRequest::Grains(_)
         | MinionRequest::Functions(_)
         | MinionRequest::Files(_)
-        | MinionRequest::Pillar(_) => Vec::new(),
+        | MinionRequest::Pillar(_)
+        | MinionRequest::Mine(_) => Vec::new(),
     }
 }

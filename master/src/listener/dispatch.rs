@@ -135,7 +135,7 @@ impl Listener {
         match self.draw(session, id, &Cost::of_caller(&request, plain.len())) {
             Ok(()) => {
                 let caller = &self.handlers.caller;
-                Box::pin(caller.carry_out(session.event_origin(), id, request)).await
+                Box::pin(caller.carry_out(session, id, request)).await
             }
             Err(delay) => CallerReply::busy(delay),
         }

@@ -111,6 +111,7 @@ impl KeyWatch {
             let _ = self.keys.with_minions(note).await;
         } else {
             self.revocation.grains.retain(has_file);
+            self.revocation.mine.retain(has_file).await;
             for id in known.into_iter().filter(|id| !has_file(id)) {
                 tracing::warn!(
                     "the key of minion {id} was removed while no master ran: its open jobs are withdrawn"

@@ -17,6 +17,7 @@ use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyOnDisk};
+use crate::mine::Mine;
 use crate::pillar::Pillars;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -28,6 +29,7 @@ pub struct Revocation {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) pillars: Pillars,
+    pub(crate) mine: Mine,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) keys: KeyAccess,
     pub(crate) publisher: MinionPublisher,
@@ -79,7 +81,7 @@ impl Revocation {
     }
 
     /// Ends the sessions of these minions, except those with the key that is accepted now, and withdraws their
-    /// open offers and forgets their grains, pillars and accounts, so that another machine does not inherit them with the id. Then rotates
+    /// open offers and forgets their grains, pillars, entries of the mine and accounts, so that another machine does not inherit them with the id. Then rotates
     /// the group key: a minion without a session may know it all the same. A key that cannot be read is not
     /// accepted.
     ///
@@ -125,6 +127,7 @@ impl Revocation {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
             self.grains.forget(id);
             self.pillars.forget(id);
+            self.mine.forget(id, None).await;
             self.accounts.forget(id);
             let jobs = self.jobs.withdraw(id, *accepted).into_iter();
             withdrawn.extend(jobs.map(|jid| (jid, id.clone())));

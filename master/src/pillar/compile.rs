@@ -8,6 +8,9 @@ use saline_targeting::{AssignmentError, Assignments, Nodegroups};
 
 use super::{PillarWork, external};
 
+/// The entry of a pillar that has the options of the master which `pillar_opts` names, as in Salt.
+const MASTER: &str = "master";
+
 /// The environments that a minion asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AskedEnvironments {
@@ -38,6 +41,10 @@ impl PillarWork<'_> {
                     }
                     Err(error) => pillar.errors.push(error),
                 }
+            }
+            if let Some(shown) = &self.settings.shown_options {
+                pillar.entries.retain(|(name, _)| name != MASTER);
+                pillar.entries.push((MASTER.to_owned(), shown.clone()));
             }
             pillar
         });

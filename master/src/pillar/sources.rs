@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use saline_config::{Environments, ExternalPillar, MasterConfig};
+use saline_data::Value;
 use saline_pillar::MergingStrategy;
 
 use super::NotCompiled;
@@ -14,6 +15,8 @@ pub(crate) struct PillarSettings {
     pub(super) strategy: MergingStrategy,
     pub(super) merge_lists: bool,
     pub(super) external: Vec<ExternalPillar>,
+    /// The options of the master that stand in every pillar; none if there are none.
+    pub(super) shown_options: Option<Value>,
 }
 
 impl PillarSettings {
@@ -36,6 +39,7 @@ impl PillarSettings {
             strategy: MergingStrategy::from_name(config.pillar.strategy).unwrap_or_default(),
             merge_lists: config.pillar.merge_lists,
             external: config.pillar.external.clone(),
+            shown_options: config.options_for_pillars(),
         }
     }
 

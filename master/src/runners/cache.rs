@@ -10,7 +10,8 @@ use super::run::Run;
 use super::task::MAX_RETURN;
 use super::{Functions, Returned};
 
-pub(super) const FUNCTIONS: Functions = &[&CLEAR_ALL, &GRAINS];
+pub(super) const FUNCTIONS: Functions =
+    &[&CLEAR_ALL, &CLEAR_MINE, &CLEAR_MINE_FUNC, &GRAINS, &MINE];
 
 /// Returns the grains that the master has of the minions of a target, by minion. A minion that has reported none has an empty
 /// mapping; a target by grains includes it with `include_unknown=True` alone.
@@ -47,9 +48,107 @@ async fn grains(
     Ok(Packed::map(entries).into())
 }
 
-/// Forgets the grains of the minions of a target. A minion reports them again when it connects or collects them
-/// (`saltutil.refresh_grains`); until then no target by grains includes it, unless minions of which no grains are known are
-/// asked for. Returns True. With `test=True` forgets nothing, and returns the minions.
+/// Returns everything that the minions of a target have left in the mine, by minion and name.
+///
+/// CLI Example:
+///
+///     saline-run cache.mine
+///     saline-run cache.mine 'web*'
+#[function]
+async fn mine(
+    run: &Run,
+    #[default("*")] tgt: String,
+    #[default("glob")] tgt_type: TargetKind,
+) -> Result<Returned, Failure> {
+    let minions = minions(run, tgt, tgt_type, false).await?;
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    for id in minions {
+        let of_minion = run.parts.mine.of(&id).await?;
+        bytes += of_minion
+            .iter()
+            .map(|(_, value)| value.as_bytes().len())
+            .sum::<usize>();
+        if bytes > MAX_RETURN {
+            return Err(mine_too_large());
+        }
+        if !of_minion.is_empty() {
+            entries.push((id.to_string(), Packed::map(of_minion)));
+        }
+    }
+    Ok(Packed::map(entries).into())
+}
+
+/// Returns that the values of some minions in the mine are too large for a return.
+pub(super) fn mine_too_large() -> Failure {
+    too_large("the values of these minions", "choose fewer minions")
+}
+
+/// Forgets what the minions of a target have left in the mine. A minion leaves it again when it runs its `mine_functions` next.
+/// Returns True. With `test=True` forgets nothing, and returns the minions.
+///
+/// CLI Example:
+///
+///     saline-run cache.clear_mine 'web1'
+#[function(changes)]
+async fn clear_mine(
+    run: &Run,
+    #[default("*")] tgt: String,
+    #[default("glob")] tgt_type: TargetKind,
+    #[default(false)] test: bool,
+) -> Result<Returned, Failure> {
+    forget_in_mine(run, tgt, tgt_type, None, test).await
+}
+
+/// Forgets one value that the minions of a target have left in the mine. Returns True. With `test=True` forgets nothing, and
+/// returns the minions.
+///
+/// clear_mine_func_flag
+///     The name of the value: a function, or an alias.
+///
+/// CLI Example:
+///
+///     saline-run cache.clear_mine_func 'web*' clear_mine_func_flag=network.ip_addrs
+#[function(changes)]
+async fn clear_mine_func(
+    run: &Run,
+    #[default("*")] tgt: String,
+    clear_mine_func_flag: Option<String>,
+    #[default("glob")] tgt_type: TargetKind,
+    #[default(false)] test: bool,
+) -> Result<Returned, Failure> {
+    let Some(name) = clear_mine_func_flag else {
+        let why = "clear_mine_func_flag is missing: the name of the value to forget";
+        return Err(Failure::Invocation(why.to_owned()));
+    };
+    forget_in_mine(run, tgt, tgt_type, Some(&name), test).await
+}
+
+async fn forget_in_mine(
+    run: &Run,
+    tgt: String,
+    tgt_type: TargetKind,
+    name: Option<&str>,
+    test: bool,
+) -> Result<Returned, Failure> {
+    let minions = minions(run, tgt, tgt_type, false).await?;
+    if test {
+        return Ok(Value::texts(minions.iter().map(MinionId::as_str)).into());
+    }
+    for id in &minions {
+        run.parts.mine.forget(id, name).await;
+    }
+    tracing::info!(
+        "{}: forgot {} of {} minions in the mine",
+        run.principal.log_name(),
+        name.unwrap_or("everything"),
+        minions.len()
+    );
+    Ok(Value::Bool(true).into())
+}
+
+/// Forgets the grains of the minions of a target, and what they have left in the mine. A minion reports its grains again when it
+/// connects or collects them (`saltutil.refresh_grains`); until then no target by grains includes it, unless minions of which no
+/// grains are known are asked for. Returns True. With `test=True` forgets nothing, and returns the minions.
 ///
 /// CLI Example:
 ///
@@ -69,9 +168,10 @@ async fn clear_all(
     }
     for id in &minions {
         run.parts.grains.forget(id);
+        run.parts.mine.forget(id, None).await;
     }
     tracing::info!(
-        "{}: forgot the grains of {} minions",
+        "{}: forgot the grains of {} minions, and what they left in the mine",
         run.principal.log_name(),
         minions.len()
     );
@@ -80,7 +180,7 @@ async fn clear_all(
 
 /// Returns the minions that a target includes, if the principal has rules about all of them, and notes those that it
 /// leaves out because they have reported no grains.
-async fn minions(
+pub(super) async fn minions(
     run: &Run,
     expression: String,
     kind: TargetKind,

@@ -11,7 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
-//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `pillar`, `reactor`, `state`, `store` | the functions |
+//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -34,6 +34,7 @@ mod job_filters;
 mod job_report;
 mod jobs;
 mod manage;
+mod mine;
 mod parts;
 mod pillar;
 mod reactor;
@@ -58,7 +59,7 @@ pub use task::Runners;
 type Functions = &'static [&'static Function<Run>];
 
 /// The modules of every master.
-const MODULES: [NamedModule<Run>; 14] = [
+const MODULES: [NamedModule<Run>; 15] = [
     ("audit", audit::FUNCTIONS),
     ("batch", batch::FUNCTIONS),
     ("cache", cache::FUNCTIONS),
@@ -69,6 +70,7 @@ const MODULES: [NamedModule<Run>; 14] = [
     ("fileserver", fileserver::FUNCTIONS),
     ("jobs", jobs::FUNCTIONS),
     ("manage", manage::FUNCTIONS),
+    ("mine", mine::FUNCTIONS),
     ("pillar", pillar::FUNCTIONS),
     ("reactor", reactor::FUNCTIONS),
     ("state", state::FUNCTIONS),

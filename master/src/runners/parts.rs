@@ -12,6 +12,7 @@ use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
+use crate::mine::Mine;
 use crate::orders::TargetResolver;
 use crate::orders::{CancelOrder, PublishOrder};
 use crate::pillar::Pillars;
@@ -41,6 +42,7 @@ pub(crate) struct RunnerParts {
     pub(crate) settings: LiveSettings,
     pub(crate) files: FileServer,
     pub(crate) pillars: Pillars,
+    pub(crate) mine: Mine,
     pub(crate) reactions: Reactions,
 }
 

@@ -1,11 +1,13 @@
 //! Carries out the requests of callers: `saline-call` beside a running minion.
 
-use saline_messages::{CallerReply, CallerRequest, EventOrigin, MAX_EVENTS, MinionId, RefusedVerb};
+use saline_messages::{CallerReply, CallerRequest, MAX_EVENTS, MineRequest, MinionId, RefusedVerb};
 
 use super::call_store::{CallStore, CallStored};
 use super::minion::{FIRING_DELAY, NO_ROOM};
 use crate::events::MinionEventFirer;
+use crate::mine::{Mine, MineAnswer};
 use crate::pillar::{PillarAnswer, Pillars};
+use crate::sessions::{Session, SessionState};
 
 /// Carries out the requests of callers, which draw on the account of their minion.
 #[derive(Debug)]
@@ -14,13 +16,14 @@ pub struct CallerVerbs {
     /// Apart from that of the minion, since its events are numbered by another start.
     pub(crate) minion_events: MinionEventFirer,
     pub(crate) pillars: Pillars,
+    pub(crate) mine: Mine,
 }
 
 impl CallerVerbs {
-    /// Carries out the request of a caller with the key of the minion `id`, whose events have this origin.
+    /// Carries out the request of a caller with the key of the minion `id`.
     pub async fn carry_out(
         &self,
-        origin: EventOrigin,
+        session: &Session,
         id: &MinionId,
         request: CallerRequest,
     ) -> CallerReply {
@@ -29,7 +32,11 @@ impl CallerVerbs {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::FireEvents(events) => {
-                match self.minion_events.fire(origin, id, events).await {
+                match self
+                    .minion_events
+                    .fire(session.event_origin(), id, events)
+                    .await
+                {
                     Ok(true) => CallerReply::Done,
                     Ok(false) => CallerReply::busy(FIRING_DELAY),
                     Err(error) => CallerReply::Failed(error.to_string()),
@@ -40,6 +47,7 @@ impl CallerVerbs {
                 PillarAnswer::Busy(delay) => CallerReply::busy(delay),
                 PillarAnswer::Malformed => CallerReply::Refused(RefusedVerb::Malformed),
             },
+            CallerRequest::Mine(request) => self.mine(session, id, request).await,
             CallerRequest::Return(returned) if !returned.is_within_bounds() => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
@@ -55,6 +63,20 @@ impl CallerVerbs {
                     CallerReply::Failed(error.to_string())
                 }
             },
+        }
+    }
+    /// Takes what a caller leaves in the mine for its minion, or gives it what others have left.
+    async fn mine(&self, session: &Session, id: &MinionId, request: MineRequest) -> CallerReply {
+        let answer = self.mine.answer(id, request).await;
+        // As for the minion's own requests.
+        if session.state() == SessionState::KeyGone {
+            self.mine.forget(id, None).await;
+            return CallerReply::Refused(RefusedVerb::KeyGone);
+        }
+        match answer {
+            MineAnswer::Reply(reply) => CallerReply::Mine(reply),
+            MineAnswer::Busy(delay) => CallerReply::busy(delay),
+            MineAnswer::Malformed => CallerReply::Refused(RefusedVerb::Malformed),
         }
     }
 }

@@ -7,9 +7,9 @@ use saline_data::Packed;
 use saline_data::printable::number_of;
 use saline_messages::{
     Class, DecodeError, EventTag, FunctionsReport, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS,
-    MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest,
-    PARTS_FROM, PillarRequest, PlannedEnd, RefusedVerb, Return, ReturnPart, ReturnVerdict,
-    ScheduledReturn,
+    MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MineRequest, MinionId, MinionJobState, MinionReply,
+    MinionRequest, PARTS_FROM, PillarRequest, PlannedEnd, RefusedVerb, Return, ReturnPart,
+    ReturnVerdict, ScheduledReturn,
 };
 
 use super::call_store::CallStore;
@@ -21,6 +21,7 @@ use crate::functions::{FunctionsTable, FunctionsTaken};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, PartOutcome, StoreError};
+use crate::mine::{Mine, MineAnswer};
 use crate::peers::PresenceReporter;
 use crate::pillar::{PillarAnswer, Pillars};
 use crate::publisher::MinionPublisher;
@@ -56,6 +57,7 @@ pub struct MinionVerbs {
     pub(crate) events: Events,
     pub(crate) files: FileServer,
     pub(crate) pillars: Pillars,
+    pub(crate) mine: Mine,
     /// Makes the jobs of what the minion's schedule ran.
     pub(crate) calls: CallStore,
 }
@@ -151,6 +153,7 @@ impl MinionVerbs {
             }
             MinionRequest::Files(request) => Ok(self.files.answer(id, request).await),
             MinionRequest::Pillar(request) => Ok(self.pillar(session, id, request).await),
+            MinionRequest::Mine(request) => Ok(self.mine(session, id, request).await),
             MinionRequest::Scheduled(returned) if returned.run.is_within_bounds() => {
                 self.store_scheduled(id, returned).await
             }
@@ -189,6 +192,21 @@ impl MinionVerbs {
             PillarAnswer::Reply(reply) => MinionReply::Pillar(reply),
             PillarAnswer::Busy(delay) => MinionReply::busy(delay),
             PillarAnswer::Malformed => MinionReply::Refused(RefusedVerb::Malformed),
+        }
+    }
+
+    /// Takes what a minion leaves in the mine, or gives it what others have left.
+    async fn mine(&self, session: &Session, id: &MinionId, request: MineRequest) -> MinionReply {
+        let answer = self.mine.answer(id, request).await;
+        // Looked at after it was stored: whoever deletes the minion's key ends the session first, and then forgets its entries.
+        if session.state() == SessionState::KeyGone {
+            self.mine.forget(id, None).await;
+            return MinionReply::Refused(RefusedVerb::KeyGone);
+        }
+        match answer {
+            MineAnswer::Reply(reply) => MinionReply::Mine(reply),
+            MineAnswer::Busy(delay) => MinionReply::busy(delay),
+            MineAnswer::Malformed => MinionReply::Refused(RefusedVerb::Malformed),
         }
     }
 

@@ -8,7 +8,7 @@ use saline_channel::{ChannelError, Credentials, Established, Identity, NoiseKey,
 use saline_config::MinionConfig;
 use saline_messages::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
-    PillarReply, PillarRequest, ProtocolVersions, Refusal, Role,
+    ProtocolVersions, Refusal, Role,
 };
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
@@ -145,30 +145,26 @@ impl CallerSession {
         self.ask(&CallerRequest::Return(returned)).await
     }
 
-    /// Asks about the pillar of the minion.
-    pub(super) async fn ask_about_pillar(
+    /// Sends a request of a function, which sends it again where it has to be.
+    pub(super) async fn ask_once(
         &mut self,
         host: &Host,
-        request: PillarRequest,
+        request: &CallerRequest,
         within: Duration,
-    ) -> Result<PillarReply, NotAnswered> {
+    ) -> Result<CallerReply, NotAnswered> {
         let refused = |error: &dyn std::fmt::Display| NotAnswered::Refused(error.to_string());
         let resumed = self.resume(host).await;
         resumed.map_err(|error| refused(&error))?;
         let deadline = self.clock.after(within);
         let client = self.connected.client.as_ref();
-        let request = CallerRequest::Pillar(request);
-        let answer = self.session.ask(client, Class::Bulk, &request, deadline);
+        let answer = self.session.ask(client, Class::Bulk, request, deadline);
         match answer.await {
-            Ok(CallerReply::Pillar(reply)) => Ok(reply),
             Ok(CallerReply::Busy { after_ms }) => {
                 Err(NotAnswered::Later(Duration::from_millis(after_ms.into())))
             }
             Ok(CallerReply::Refused(why)) => Err(refused(&why)),
             Ok(CallerReply::Failed(why)) => Err(NotAnswered::Refused(why)),
-            Ok(CallerReply::Stored(_) | CallerReply::Done) => Err(NotAnswered::Refused(
-                "the master gave an answer to another question".to_owned(),
-            )),
+            Ok(reply) => Ok(reply),
             Err(ChannelError::Busy { after }) => Err(NotAnswered::Later(after)),
             Err(error) => Err(refused(&error)),
         }
@@ -214,7 +210,7 @@ impl CallerSession {
                     return Err(TellError::Refused(why.to_string()));
                 }
                 Ok(CallerReply::Failed(why)) => return Err(TellError::Refused(why)),
-                Ok(CallerReply::Pillar(_)) => {
+                Ok(CallerReply::Pillar(_) | CallerReply::Mine(_)) => {
                     let why = "it gave an answer to another question";
                     return Err(TellError::Refused(why.to_owned()));
                 }

@@ -2,7 +2,7 @@
 
 mod error;
 mod master;
-mod pillar_questions;
+mod master_questions;
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::own_jid::OwnJids;
 
 pub use error::CallError;
 use master::CallerSession;
-use pillar_questions::PillarQuestions;
+use master_questions::MasterQuestions;
 
 /// The return of a function that was called, and whether the master has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,9 +65,9 @@ pub async fn call(
     };
     let context = Context::default();
     let host = Arc::new(host(config, &id, master.is_some())?);
-    let mut questions = PillarQuestions::default();
+    let mut questions = MasterQuestions::default();
     if master.is_some() {
-        questions = PillarQuestions::of(&host);
+        questions = MasterQuestions::of(&host);
     }
     let running = {
         let (host, call) = (Arc::clone(&host), Arc::clone(&call));
@@ -86,7 +86,7 @@ pub async fn call(
                     interrupted = true;
                     host.stop.raise();
                     // A function that waits for an answer does so no longer.
-                    questions = PillarQuestions::default();
+                    questions = MasterQuestions::default();
                 }
             }
             () = questions.answer_next(master.as_mut(), &host) => {}

@@ -35,6 +35,7 @@ use crate::link::handshake::Authenticator;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::local_bus::{Counts, LocalBus};
 use crate::session::event_sender::EventSender;
+use crate::session::mine_updates::MineUpdates;
 use crate::session::pillar_refreshes::PillarRefreshes;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
@@ -181,6 +182,13 @@ impl Minion {
             self.context.clone(),
         );
         self.context.spawn(refreshes.run());
+        let updates = MineUpdates {
+            host: Arc::clone(&self.host),
+            modules: self.jobs.live_modules(),
+            session: self.session.clone(),
+            context: self.context.clone(),
+        };
+        self.context.spawn(updates.run());
         let mut last = None;
         tokio::select! {
             biased;

@@ -28,7 +28,7 @@ use crate::link::master_time::MasterTimeEstimate;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::local_bus::LocalBus;
 use crate::session::file_requests::FileRequests;
-use crate::session::pillar_requests::PillarRequests;
+use crate::session::master_requests::MasterRequests;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 use crate::spool_location::SpoolLocation;
@@ -115,8 +115,9 @@ impl Minion {
         let files = FileRequests::new(session.clone(), context.clone());
         // Nobody else sets it.
         let _ = host.master_files.set(Box::new(files));
-        let pillar = PillarRequests::new(session.clone(), context.clone());
-        let _ = host.master_pillar.set(Box::new(pillar));
+        let master = MasterRequests::new(session.clone(), context.clone());
+        let _ = host.master_pillar.set(Box::new(master.clone()));
+        let _ = host.master_mine.set(Box::new(master));
         match config.pillar_cache {
             true => host.open_pillar_cache(config.cached_pillar()),
             false => PillarStore::forget_cache(config.cached_pillar()),

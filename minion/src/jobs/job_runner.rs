@@ -153,6 +153,11 @@ impl JobRunner {
         ScheduledJobs::new(Arc::clone(self))
     }
 
+    /// Returns the modules, as they change.
+    pub fn live_modules(&self) -> Arc<LiveModules> {
+        Arc::clone(&self.modules)
+    }
+
     /// Looks anew which modules work on this machine.
     pub fn refresh_modules(&self) {
         self.modules.refresh();

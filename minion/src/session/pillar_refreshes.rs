@@ -9,7 +9,7 @@ use saline_modules::pillar::{ANSWER_TIMEOUT, Exchanged, MasterPillar};
 use saline_modules::{Host, NotAnswered};
 use saline_protocol::transport::{Backoff, Context, Instant};
 
-use super::pillar_requests::PillarRequests;
+use super::master_requests::MasterRequests;
 use crate::link::current_session::CurrentSession;
 
 /// How long the master is asked for one pillar, before the next attempt.
@@ -22,7 +22,7 @@ const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 #[derive(Debug)]
 pub(crate) struct PillarRefreshes {
     host: Arc<Host>,
-    requests: PillarRequests,
+    requests: MasterRequests,
     session: CurrentSession,
     context: Context,
 }
@@ -32,7 +32,7 @@ impl PillarRefreshes {
     pub(crate) fn new(host: Arc<Host>, session: CurrentSession, context: Context) -> Self {
         Self {
             host,
-            requests: PillarRequests::new(session.clone(), context.clone()),
+            requests: MasterRequests::new(session.clone(), context.clone()),
             session,
             context,
         }
@@ -99,8 +99,12 @@ impl PillarRefreshes {
             if !has_session {
                 return Err("the minion stops".to_owned());
             }
-            let request = exchange.request(self.requests.part_size());
-            let reply = match self.requests.ask(request, ANSWER_TIMEOUT).await {
+            let request = exchange.request(MasterPillar::part_size(&self.requests));
+            let reply = match self
+                .requests
+                .ask_about_pillar(request, ANSWER_TIMEOUT)
+                .await
+            {
                 Ok(reply) => reply,
                 Err(NotAnswered::Later(delay)) if clock.after(delay) < end => {
                     clock.pause(delay).await;

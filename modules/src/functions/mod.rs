@@ -16,6 +16,7 @@ mod grains;
 mod group;
 mod hosts;
 mod key;
+mod mine;
 mod mount;
 mod nested;
 mod network;
@@ -68,6 +69,7 @@ pub(crate) const BUILT_IN: &[Module] = &[
     },
     everywhere("hosts", hosts::FUNCTIONS),
     everywhere("key", key::FUNCTIONS),
+    everywhere("mine", mine::FUNCTIONS),
     everywhere("mount", mount::FUNCTIONS),
     everywhere("network", network::FUNCTIONS),
     everywhere("pillar", pillar::FUNCTIONS),

@@ -20,9 +20,9 @@ use saline_messages::{MAX_PILLAR_ERRORS, MinionPillar, PillarReply, PillarReques
 use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
-use crate::Host;
 use crate::job::JobControl;
 use crate::pending_answer::PendingAnswer;
+use crate::{Host, mine};
 use cache_file::CacheFile;
 pub use exchange::{Environments, ExchangeError, Exchanged, PillarExchange, ReceivedPillar};
 
@@ -209,7 +209,11 @@ impl Host {
 
     /// Holds a pillar with entries, and does what they say.
     fn use_pillar(&self, pillar: &Arc<Pillar>) {
-        *self.pillar.lock() = Some(Arc::clone(pillar));
+        let before = self.pillar.lock().replace(Arc::clone(pillar));
+        let before = before.as_ref().map(|before| before.entries.as_ref());
+        if mine::differ(before, &pillar.entries) {
+            self.mine.want();
+        }
         if let Some(scheduler) = &self.schedule {
             scheduler.set_of_pillar(schedule::jobs(&pillar.entries));
         }

@@ -1,4 +1,6 @@
 use saline_channel::PublicIdentity;
+use saline_data::Packed;
+use saline_messages::{MineEntry, MineRequest};
 
 use super::*;
 use crate::parts::testing::TestMaster;
@@ -132,4 +134,35 @@ async fn sessions_of_keys_that_are_all_missing_end_within_a_minute_and_their_job
     watch.follow(KeyChanges::default()).await;
     assert!(jobs.has_key(&ids[0], keys[0]));
     assert!(!jobs.has_key_or_jobs(&ids[1]));
+}
+
+#[tokio::test]
+async fn what_a_minion_left_in_the_mine_goes_with_its_key() {
+    let master = TestMaster::start(|_| {}).await;
+    let minions = [id("m1"), id("m2")];
+    for minion in &minions {
+        seed(&master, minion.as_str(), 1);
+    }
+    let watch = master.state.key_watch();
+    watch.compare_at_start().await.unwrap();
+    let mine = &watch.revocation.mine;
+    let store = |minion| {
+        let entry = MineEntry {
+            name: "a".to_owned(),
+            value: Packed::pack(&"x".into()),
+            allowed: None,
+        };
+        mine.answer(minion, MineRequest::Store(vec![entry]))
+    };
+    for minion in &minions {
+        store(minion).await;
+    }
+    assert_eq!(mine.size().0, 2);
+    std::fs::remove_file(master.pki_dir.join("minions/m1")).unwrap();
+    watch.follow(changed(id("m1"), None)).await;
+    assert_eq!(mine.size().0, 1);
+    // Another machine that gets the id finds nothing.
+    seed(&master, "m2", 2);
+    watch.revocation.settle(vec![id("m2")]).await;
+    assert_eq!(mine.size().0, 0);
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use saline_channel::PublicIdentity;
-use saline_config::{ExternalPillar, MasterConfig};
+use saline_config::{ExternalPillar, MasterConfig, ShownOptions};
 use saline_data::{Value, yaml};
 use saline_messages::{GrainsReport, Incoming, MAX_PILLAR, MinionPillar};
 use saline_targeting::{Assignment, Assignments, Attribute};
@@ -504,4 +504,38 @@ async fn a_thousand_pillars() {
     }
     let took = saline_protocol::transport::Clock.now() - began;
     println!("1000 pillars in {took:?}, {busy} busy");
+}
+
+#[tokio::test]
+async fn the_pillar_shows_the_options_of_the_master_that_it_is_told_to_show() {
+    let shown = |option: ShownOptions| async {
+        let scene = Scene::new(|config| {
+            config.options = Value::map([
+                ("timeout", Value::Int(5)),
+                ("ext_pillar", "** hidden **".into()),
+                ("publisher_acl", Value::map([("ann", Value::Null)])),
+                ("pki_dir", "/etc/saline/pki/master".into()),
+                ("tcp", Value::map([("keyfile", Value::from("/x"))])),
+                ("interface", "::".into()),
+            ]);
+            config.pillar.shown_options = option;
+        })
+        .await;
+        scene.write("top.sls", "base: {'*': [a]}");
+        scene.write("a.sls", "{a: 1, master: from a file}");
+        let (minion, asked) = (id("web1"), AskedEnvironments::default());
+        let pillar = scene.pillars.compile(&minion, &asked).await.unwrap();
+        assert_eq!(pillar.errors, [""; 0]);
+        Value::Map(pillar.entries)
+    };
+    let master = |value| Value::map([("a", Value::Int(1)), ("master", value)]);
+    let none = shown(ShownOptions::Nothing).await;
+    assert_eq!(none, master("from a file".into()));
+    let timeout = ("timeout", Value::Int(5));
+    let all = Value::map([timeout.clone(), ("interface", "::".into())]);
+    assert_eq!(shown(ShownOptions::All).await, master(all));
+    // The loader takes no secret; it is not shown all the same.
+    let names = ["timeout", "ext_pillar", "pki_dir"].map(str::to_owned);
+    let named = shown(ShownOptions::Named(names.into())).await;
+    assert_eq!(named, master(Value::map([timeout])));
 }

@@ -1,0 +1,53 @@
+//! Leaves the values of the `mine_functions` with the master: when the minion has its first session, then by the clock, and when the
+//! functions have changed.
+
+use std::sync::Arc;
+
+use saline_modules::{Host, LiveModules};
+use saline_protocol::transport::{Context, jitter};
+
+use crate::link::current_session::CurrentSession;
+
+/// The part of the interval by which updates are spread: minions that began together do not go on together.
+const SPREAD: u32 = 10;
+
+/// Updates the mine for as long as the minion runs.
+#[derive(Debug)]
+pub(crate) struct MineUpdates {
+    pub(crate) host: Arc<Host>,
+    pub(crate) modules: Arc<LiveModules>,
+    pub(crate) session: CurrentSession,
+    pub(crate) context: Context,
+}
+
+impl MineUpdates {
+    /// Runs until the minion stops.
+    pub(crate) async fn run(self) {
+        let clock = self.context.clock;
+        let mut sessions = self.session.subscribe();
+        let (mut only_changed, mut due) = (false, clock.now());
+        loop {
+            // An error means that the minion stops.
+            if sessions.wait_for(Option::is_some).await.is_err() {
+                return;
+            }
+            let config = self.host.mine.config();
+            if config.enabled {
+                let (host, modules) = (Arc::clone(&self.host), self.modules.now());
+                let updating = self
+                    .context
+                    .spawn_blocking(move || host.update_mine(&modules, only_changed));
+                // An error means that it panicked, which the runtime logs.
+                let _ = updating.await;
+            }
+            if !only_changed {
+                due = clock.now() + config.interval + jitter(config.interval / SPREAD);
+            }
+            let left = due.saturating_duration_since(clock.now());
+            only_changed = tokio::select! {
+                () = self.host.mine.wanted() => true,
+                () = clock.pause(left) => false,
+            };
+        }
+    }
+}
