@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use crate::job::{JobControl, RunningJob};
 use crate::pending_answer::PendingAnswer;
+use crate::pillar::Pillar;
 use crate::{Host, JobContext, Modules};
 
 /// The entry of a pillar with functions of the mine, and the name of the option.
@@ -108,7 +109,9 @@ impl Host {
             function: "mine.update",
             modules,
         };
-        let (functions, wrong) = configured(&context);
+        // When the first pillar comes this is called again.
+        let held = self.pillar.held();
+        let (functions, wrong) = with_pillar(self, held.as_deref());
         if if_changed && lock(&self.mine.last).as_ref() == Some(&functions) {
             return;
         }
@@ -133,22 +136,30 @@ impl Host {
 }
 
 /// Returns the minion's `mine_functions`: those of its configuration, and those of its pillar with other names. And what is wrong
-/// with others.
+/// with others. Asks the master for the pillar if the minion has not got it yet.
 pub(crate) fn configured(context: &JobContext<'_>) -> (Vec<MineFunction>, Vec<String>) {
-    let mut functions = context.host.mine.config().functions;
-    let mut wrong = Vec::new();
     // Without a master there is no pillar, and no mine.
     if context.host.master_pillar.get().is_none() {
-        return (functions, wrong);
+        return with_pillar(context.host, None);
     }
-    let pillar = match context.host.held_pillar(context.job) {
-        Ok(pillar) => pillar,
+    match context.host.held_pillar(context.job) {
+        Ok(pillar) => with_pillar(context.host, Some(&pillar)),
         Err(failure) => {
+            let (functions, mut wrong) = with_pillar(context.host, None);
             wrong.push(format!(
                 "{FUNCTIONS} of the pillar are not known: {failure}"
             ));
-            return (functions, wrong);
+            (functions, wrong)
         }
+    }
+}
+
+/// Returns the `mine_functions` of the configuration, and those of a pillar with other names.
+fn with_pillar(host: &Host, pillar: Option<&Pillar>) -> (Vec<MineFunction>, Vec<String>) {
+    let mut functions = host.mine.config().functions;
+    let mut wrong = Vec::new();
+    let Some(pillar) = pillar else {
+        return (functions, wrong);
     };
     let Some(value) = pillar.entries.get(FUNCTIONS) else {
         return (functions, wrong);
@@ -206,9 +217,17 @@ pub(crate) fn update(
     };
     let number = |at: u32| entries.get(usize::try_from(at).ok()?).cloned();
     let mut waiting: Vec<MineEntry> = wanted.into_iter().filter_map(number).collect();
+    let changed = waiting.len();
     while !waiting.is_empty() {
         let batch = next_batch(&mut waiting);
         failed.extend(store(context, batch)?);
+    }
+    match changed {
+        0 => tracing::debug!("no value of the mine has changed"),
+        changed => tracing::info!(
+            "{changed} of {} values of the mine were sent",
+            entries.len()
+        ),
     }
     Ok(failed)
 }

@@ -26,6 +26,7 @@ mod large_returns;
 mod local_users;
 mod masters_user;
 mod memory;
+mod mine;
 mod monitoring;
 mod moving;
 mod outliving_jobs;

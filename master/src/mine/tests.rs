@@ -6,6 +6,7 @@ use saline_channel::PublicIdentity;
 use saline_config::{MasterConfig, MineRule};
 use saline_data::Value;
 use saline_messages::{GrainsReport, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_VALUE};
+use saline_protocol::transport::Clock;
 use saline_targeting::{TargetKind, TextPattern};
 
 use super::*;
@@ -390,7 +391,7 @@ async fn ten_thousand_values_by_grain() {
         assert!(store.store(&id(&minion), &entries).unwrap());
     }
     for _ in 0..5 {
-        let (began, mut found, mut pages, mut after) = (std::time::Instant::now(), 0, 0, None);
+        let (began, mut found, mut pages, mut after) = (Clock.now(), 0, 0, None);
         loop {
             let by_grain = target(TargetKind::Grain, "role:web");
             let page = scene
@@ -404,7 +405,7 @@ async fn ten_thousand_values_by_grain() {
                 break;
             }
         }
-        println!("{found} values in {pages} pages: {:?}", began.elapsed());
+        println!("{found} values in {pages} pages: {:?}", Clock.now() - began);
         assert_eq!(found, MINIONS);
     }
 }

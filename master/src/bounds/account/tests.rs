@@ -2,8 +2,9 @@
 
 use saline_data::Packed;
 use saline_messages::{
-    Arguments, CallerRequest, CallerReturn, FunctionsReport, GrainsReport, Jid, MinionEvent,
-    MinionEvents, MinionRequest, Outgoing, RequestId, Return, ReturnPart, StartId,
+    Arguments, CallerRequest, CallerReturn, FunctionsReport, GrainsReport, Jid, MAX_MINE_VALUE,
+    MineEntry, MineRequest, MinionEvent, MinionEvents, MinionRequest, Outgoing, RequestId, Return,
+    ReturnPart, StartId,
 };
 
 use super::*;
@@ -184,6 +185,21 @@ async fn parts_of_large_returns_are_bounded() {
         part: Outgoing::new(vec![0; 100]).part(0, 1),
     });
     is_bounded(&cost(&part, 100), 20_000, UNBOUNDED).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_minion_leaves_in_the_mine_and_asks_of_it_is_bounded() {
+    let mine = |request| cost(&MinionRequest::Mine(request), 100);
+    is_bounded(&mine(MineRequest::Flush), 300, UNBOUNDED).await;
+    let entry = MineEntry {
+        name: String::new(),
+        value: Packed::from_bytes(vec![0; MAX_MINE_VALUE]),
+        allowed: None,
+    };
+    is_bounded(&mine(MineRequest::Store(vec![entry])), 16, UNBOUNDED).await;
+    // A caller draws on the account of its minion.
+    let by_caller = Cost::of_caller(&CallerRequest::Mine(MineRequest::Flush), 100);
+    is_bounded(&by_caller, 300, UNBOUNDED).await;
 }
 
 #[tokio::test(start_paused = true)]

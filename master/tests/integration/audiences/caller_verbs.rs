@@ -5,7 +5,7 @@ use saline_messages::{
     Arguments, CallerRequest, CallerReturn, MinionEvent, MinionEvents, RequestId, StartId,
 };
 
-use super::verbs::{START, pillar_request};
+use super::verbs::{START, mine_request, pillar_request};
 
 /// Returns the verb after this one; none after the last.
 fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
@@ -19,7 +19,8 @@ fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
             }],
         }),
         CallerRequest::FireEvents(_) => CallerRequest::Pillar(pillar_request()),
-        CallerRequest::Pillar(_) => return None,
+        CallerRequest::Pillar(_) => CallerRequest::Mine(mine_request()),
+        CallerRequest::Mine(_) => return None,
     })
 }
 

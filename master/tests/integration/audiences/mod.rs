@@ -10,10 +10,10 @@ use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, FileRefusal, FileReply,
-    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionJobState, MinionPillar,
-    MinionReply, MinionRequest, OperatorReply, OperatorRequest, Outgoing, PillarReply,
-    PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, Secrets, SessionId,
-    encode,
+    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinePage, MineReply,
+    MinionJobState, MinionPillar, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
+    Outgoing, PillarReply, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
+    Secrets, SessionId, encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
 use saline_targeting::{Target, TargetKind};
@@ -213,6 +213,13 @@ async fn another_minion_acts_for_itself_alone() {
                 check_empty_pillar(&reply);
             }
             (MinionRequest::Pillar(_), reply) => panic!("{reply:?}"),
+            (MinionRequest::Mine(_), reply) => {
+                let nothing = MinePage {
+                    entries: Vec::new(),
+                    more: false,
+                };
+                assert_eq!(reply, MinionReply::Mine(MineReply::Found(nothing)));
+            }
             (
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)

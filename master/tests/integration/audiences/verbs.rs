@@ -4,10 +4,10 @@
 use saline_data::{Packed, Value};
 use saline_messages::{
     Arguments, BatchRequest, ExpiryAck, FileRequest, FunctionsReport, GrainsReport, Heartbeat, Jid,
-    JobAccount, KeyRequest, Known, MinionEvent, MinionEvents, MinionFunctions, MinionId,
-    MinionRequest, OperatorRequest, Outgoing, PillarRequest, PublishRequest, Reconciliation,
-    RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun,
-    StartId, TokenRequest, UploadId, UploadRequest, encode,
+    JobAccount, KeyRequest, Known, MineRequest, MinionEvent, MinionEvents, MinionFunctions,
+    MinionId, MinionRequest, OperatorRequest, Outgoing, PillarRequest, PublishRequest,
+    Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn,
+    ScheduledRun, StartId, TokenRequest, UploadId, UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -96,7 +96,8 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             part: Outgoing::new(b"forged".to_vec()).part(0, usize::MAX),
         }),
         MinionRequest::Files(_) => MinionRequest::Pillar(pillar_request()),
-        MinionRequest::Pillar(_) => MinionRequest::Goodbye(None),
+        MinionRequest::Pillar(_) => MinionRequest::Mine(mine_request()),
+        MinionRequest::Mine(_) => MinionRequest::Goodbye(None),
         MinionRequest::Goodbye(_) => return None,
     })
 }
@@ -120,6 +121,16 @@ pub fn pillar_request() -> PillarRequest {
         saltenv: None,
         pillarenv: None,
         known: None,
+        bytes: 1_000,
+    }
+}
+
+/// Returns a request for what is in the mine.
+pub fn mine_request() -> MineRequest {
+    MineRequest::Get {
+        target: Target::glob("*"),
+        functions: vec!["forged".to_owned()],
+        after: None,
         bytes: 1_000,
     }
 }

@@ -189,3 +189,26 @@ fn nothing_of_a_pillar_is_shown_by_mistake() {
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("Pillar(4 entries, 1 errors)"), "{shown}");
 }
+
+#[test]
+fn functions_of_the_mine_come_from_the_pillar_too() {
+    let (mut bench, script) = minion();
+    bench.host.mine = crate::mine::MineSettings::new(saline_config::MineConfig {
+        functions: vec![
+            saline_config::MineFunction::read("test.echo", &Value::texts(["own"])).unwrap(),
+        ],
+        ..saline_config::MineConfig::default()
+    });
+    let functions = saline_data::yaml::parse(
+        "{test.echo: [of the pillar], more: {mine_function: test.ping}, broken: hunter2}",
+    );
+    let entries = Value::map([("mine_functions", functions.unwrap())]);
+    script.then_pillar(&pillar(&entries));
+    let shown = saline_data::yaml::parse("{test.echo: [own], more: {test.ping: []}}").unwrap();
+    assert_eq!(bench.texts("mine.valid", &[]).value, shown);
+    let updated = bench.texts("mine.update", &[]);
+    assert!(
+        text(&updated).contains("no master takes part"),
+        "{updated:?}"
+    );
+}
