@@ -42,7 +42,7 @@ impl PillarWork<'_> {
                     Err(error) => pillar.errors.push(error),
                 }
             }
-            if let Some(shown) = &self.settings.shown_options {
+            if let Some(shown) = &self.settings.pillar.shown_options {
                 pillar.entries.retain(|(name, _)| name != MASTER);
                 pillar.entries.push((MASTER.to_owned(), shown.clone()));
             }
