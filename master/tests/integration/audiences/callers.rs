@@ -11,7 +11,7 @@ use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
 
 use super::caller_verbs::of_callers;
-use super::{Scene, check_empty_pillar, verbs};
+use super::{Scene, check_empty_pillar, check_nothing_found, verbs};
 use crate::support::{Peer, TEST_TIMEOUT, credentials, runner};
 
 /// Returns a caller with the key of this peer.
@@ -92,6 +92,7 @@ async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
                 );
             }
             (CallerRequest::Pillar(_), CallerReply::Pillar(reply)) => check_empty_pillar(&reply),
+            (CallerRequest::Mine(_), CallerReply::Mine(reply)) => check_nothing_found(&reply),
             (verb, reply) => panic!("{verb:?}: {reply:?}"),
         }
         // The minion's own session goes on, and its job is not the caller's.

@@ -102,6 +102,15 @@ async fn refusal(peer: &Peer, verb: &impl Serialize) -> RefusedVerb {
     }
 }
 
+/// Holds that a reply is an empty page of the mine: nobody has left anything.
+pub fn check_nothing_found(reply: &MineReply) {
+    let nothing = MinePage {
+        entries: Vec::new(),
+        more: false,
+    };
+    assert_eq!(*reply, MineReply::Found(nothing));
+}
+
 /// Holds that a reply is a pillar without entries: the master has no files of pillars.
 pub fn check_empty_pillar(reply: &PillarReply) {
     let empty = MinionPillar {
@@ -213,13 +222,8 @@ async fn another_minion_acts_for_itself_alone() {
                 check_empty_pillar(&reply);
             }
             (MinionRequest::Pillar(_), reply) => panic!("{reply:?}"),
-            (MinionRequest::Mine(_), reply) => {
-                let nothing = MinePage {
-                    entries: Vec::new(),
-                    more: false,
-                };
-                assert_eq!(reply, MinionReply::Mine(MineReply::Found(nothing)));
-            }
+            (MinionRequest::Mine(_), MinionReply::Mine(reply)) => check_nothing_found(&reply),
+            (MinionRequest::Mine(_), reply) => panic!("{reply:?}"),
             (
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)
