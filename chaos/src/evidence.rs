@@ -8,7 +8,7 @@ use crate::error::{ChaosError, Result};
 use crate::fleet::ProcessUsage;
 use crate::plan::{BEGUN, ENDED, Token};
 use crate::publisher::Publication;
-use crate::store::StoredJobs;
+use crate::store::{Delivered, StoredJobs};
 use crate::timeline::{History, Timeline};
 
 /// What a ledger says of a run of a job's shell.
@@ -72,6 +72,10 @@ pub(crate) struct Evidence {
     /// Lines of ledgers that are no whole line.
     pub(crate) damaged_lines: Vec<String>,
     pub(crate) jobs: StoredJobs,
+    /// What the master delivered to the database outside.
+    pub(crate) delivered: Delivered,
+    /// Whose pillar each minion that answered in the end has; none for one without a pillar.
+    pub(crate) pillars: BTreeMap<String, Option<String>>,
     /// What an operator was shown of jobs in the end, or why not.
     pub(crate) lookups: BTreeMap<String, Result<Lookup, String>>,
     pub(crate) presence: Vec<PresenceSample>,

@@ -12,7 +12,7 @@ use crate::books::{self, Book};
 use crate::error::Result;
 use crate::evidence::{Evidence, read_ledgers};
 use crate::faults::Injector;
-use crate::fleet::{Fleet, keep_master_state, ledgers, store};
+use crate::fleet::{Fleet, database, keep_master_state, ledgers, store};
 use crate::plan::{JOB_TTL, Plan};
 use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
@@ -175,16 +175,21 @@ impl Run {
         Ok(())
     }
 
+    /// Whether no job runs any more, and every return was delivered.
     fn nothing_runs(&self) -> bool {
         // A store that cannot be read now is read once more.
         let Ok(jobs) = job_store::read(&store(self.fleet.root()), Depth::States) else {
             return false;
         };
-        jobs.values().all(|job| {
+        let delivered = job_store::read_delivered(&database(self.fleet.root()));
+        let delivered = delivered.unwrap_or_default();
+        jobs.iter().all(|(jid, job)| {
             let open = |(minion, state): (&String, &crate::states::State)| {
                 *state == crate::states::State::Running && !job.returns.contains_key(minion)
             };
-            !job.states.iter().any(open)
+            let is_outside =
+                |minion: &String| delivered.contains_key(&(jid.clone(), minion.clone()));
+            !job.states.iter().any(open) && job.returns.keys().all(is_outside)
         })
     }
 
@@ -194,6 +199,8 @@ impl Run {
         let jobs = job_store::read(&store(root), Depth::Contents)?;
         let (runs, damaged_lines) = read_ledgers(&ledgers(root), timeline)?;
         let lookups = samplers::lookups(&self.fleet.operator, &jobs).await;
+        let delivered = job_store::read_delivered(&database(root))?;
+        let pillars = self.fleet.operator.pillars().await?;
         let (presence, usage) = self.samples.take();
         Ok(Evidence {
             minions: self.fleet.minions.len(),
@@ -203,6 +210,8 @@ impl Run {
             runs,
             damaged_lines,
             jobs,
+            delivered,
+            pillars,
             lookups,
             presence,
             usage,

@@ -21,6 +21,8 @@ pub(crate) struct StoredJob {
     pub(crate) states: BTreeMap<String, State>,
     /// The rows of returns of each minion.
     pub(crate) returns: BTreeMap<String, Vec<StoredReturn>>,
+    /// The metadata of a job that the reactor ordered, which name its event and its block; none for other jobs.
+    pub(crate) reaction: Option<Vec<u8>>,
     /// What cannot be read in it.
     pub(crate) damage: Option<String>,
 }
@@ -103,6 +105,16 @@ fn read_file(
             None => job.damage = Some(format!("the state of {minion}, which it was not for")),
         }
     }
+    let mut rows = connection.prepare(
+        "SELECT jid, metadata FROM metadata JOIN jobs USING (jid) WHERE operator LIKE 'reaction %'",
+    )?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        let job = jobs.entry(number).or_default();
+        job.number = number;
+        job.reaction = Some(row.get(1)?);
+    }
     let mut rows =
         connection.prepare("SELECT jid, minion, retcode, payload, parts FROM returns")?;
     let mut rows = rows.query([])?;
@@ -122,6 +134,24 @@ fn read_file(
         job.returns.entry(row.get(1)?).or_default().push(stored);
     }
     Ok(())
+}
+
+/// The exit codes of the returns in the database outside, by jid and minion.
+pub(crate) type Delivered = BTreeMap<(String, String), i64>;
+
+/// Reads what was delivered to the database outside.
+pub(crate) fn read_delivered(path: &Path) -> Result<Delivered> {
+    let read = || -> rusqlite::Result<Delivered> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        let mut rows = connection.prepare("SELECT jid, minion, retcode FROM returns")?;
+        let rows = rows.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+        rows.collect()
+    };
+    read().map_err(|source| ChaosError::Store {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Reads a large return, which is stored in the parts in which it came.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use saline_exec::Program;
+use saline_render::process::RenderProgram;
 
 /// The daemons and commands of the system are this program under their names, so that one build has all
 /// of it, with the same features.
@@ -11,6 +12,13 @@ fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
     let registry = saline_transports::registry();
+    // As daemons start it when it is contained.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == RenderProgram::NAME)
+    {
+        return saline_render::process::main();
+    }
     match name.to_str() {
         Some("saline-master") => {
             saline_chaos::end_with_parent();

@@ -78,8 +78,16 @@ impl Ledger<'_> {
         downtimes.any(|(begin, end)| begin <= to && end.is_none_or(|end| end >= from))
     }
 
-    /// Whether the minion may have forgotten, between two times, what it noted after the first one.
+    /// Whether the minion may have forgotten, between two times, what it noted after the first one, or may seem to: a minion
+    /// whose machine has lost its power is offered jobs until the master notices that it is gone.
     pub(super) fn forgot_within(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        let downtimes = minion_number(minion).into_iter().flat_map(|number| {
+            let history = &self.evidence.history;
+            history.downtimes(Who::Minion(number))
+        });
+        let mut covering =
+            downtimes.filter(|(begin, end)| *begin <= from && end.is_none_or(|end| end >= from));
+        let from = covering.next().map_or(from, |(begin, _)| begin);
         self.losses_of(minion).any(|loss| match loss {
             // With `spool_sync: always` nothing is forgotten.
             Loss::Power { at, synced, .. } => !synced && (from..=to).contains(at),

@@ -8,6 +8,7 @@ mod excuses;
 mod presence;
 mod resources;
 mod runs;
+mod services;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,6 +88,9 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         attached::everyone_is_named(&ledger),
         attached::ends_with_the_last_answer(&ledger),
         acknowledged::seen_as_stored(&ledger),
+        services::everything_is_delivered(&ledger),
+        services::reacted_once(&ledger),
+        services::pillars_are_their_own(&ledger),
         presence::is_true(evidence),
         resources::are_flat(evidence),
         resources::daemons_stay(evidence),

@@ -104,8 +104,30 @@ pub(super) fn detach(evidence: &mut Evidence) {
     evidence.publications[0].returns.clear();
 }
 
-/// The names of the books that do not balance.
+/// The names of the books that do not balance, where the services of the master did what they promise.
 pub(super) fn broken(evidence: &Evidence) -> Vec<&'static str> {
+    names_of_broken(&served(evidence))
+}
+
+/// Returns the evidence with every return delivered, and the start of a minion reacted to.
+pub(super) fn served(evidence: &Evidence) -> Evidence {
+    let mut served = evidence.clone();
+    for (jid, job) in &evidence.jobs {
+        for (minion, rows) in &job.returns {
+            let retcode = rows[0].retcode;
+            let of = (jid.clone(), minion.clone());
+            served.delivered.insert(of, retcode);
+        }
+    }
+    let reaction = StoredJob {
+        reaction: Some(b"start".to_vec()),
+        ..StoredJob::default()
+    };
+    served.jobs.insert("20261121091409931548".into(), reaction);
+    served
+}
+
+pub(super) fn names_of_broken(evidence: &Evidence) -> Vec<&'static str> {
     let books = check(evidence).into_iter();
     books
         .filter(|book| !book.balances())

@@ -123,6 +123,28 @@ fn with_a_synced_spool_a_loss_of_power_explains_no_state() {
 }
 
 #[test]
+fn a_job_for_a_machine_that_has_just_lost_its_power_may_have_run() {
+    let lost = |from, to| {
+        let mut evidence = balanced();
+        detach(&mut evidence);
+        evidence.runs.clear();
+        evidence
+            .jobs
+            .insert(JID.to_owned(), stored(State::MayHaveRun, 0));
+        evidence.history.disturbances = vec![down(1, from, to)];
+        evidence.history.losses = vec![Loss::Power {
+            minion: 1,
+            at: at(from),
+            synced: false,
+        }];
+        broken(&evidence)
+    };
+    // The job was published at 20 s.
+    assert_eq!(lost(19, 22), NONE);
+    assert_eq!(lost(17, 19), ["true states", "in time"]);
+}
+
+#[test]
 fn a_clone_excuses_for_sixty_heartbeats_and_not_for_ever() {
     let mut evidence = balanced();
     detach(&mut evidence);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use saline_testing::{Folders, MinionFile, Ports};
 
+use super::services;
 use crate::arguments::Transport;
 use crate::error::{ChaosError, Result};
 use crate::plan::{JOB_TTL, TIMEOUT};
@@ -31,8 +32,9 @@ pub(crate) fn write_master(
     ports: Ports,
     heartbeat: Duration,
 ) -> Result<()> {
+    let services = services::write(root)?;
     let options = format!(
-        "auto_accept: True\nlog_level: info\njob_store_size: 0\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n",
+        "auto_accept: True\nlog_level: info\njob_store_size: 0\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n{services}",
         heartbeat.as_secs_f64(),
         JOB_TTL.as_secs_f64(),
         TIMEOUT.as_secs_f64(),

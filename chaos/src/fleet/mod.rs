@@ -4,6 +4,7 @@ mod config;
 mod daemon;
 mod operator;
 mod processes;
+mod services;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ pub(crate) use config::{
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
+pub(crate) use services::database;
 
 /// How long the master and all minions may take to be there at first.
 const START: Duration = Duration::from_secs(60);

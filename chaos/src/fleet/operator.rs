@@ -1,6 +1,6 @@
 //! What an operator types, as processes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 use tokio::process::Command;
 
+use super::services::PILLAR_KEY;
 use super::{config, processes};
 use crate::error::{ChaosError, Result};
 
@@ -104,6 +105,19 @@ impl Operator {
         let groups = value.as_object()?.values();
         let members = groups.filter_map(serde_json::Value::as_object);
         Some(members.flat_map(|group| group.keys().cloned()).collect())
+    }
+
+    /// Returns for each minion that answers the minion whose pillar it has; none for one without a pillar.
+    pub(crate) async fn pillars(&self) -> Result<BTreeMap<String, Option<String>>> {
+        let asked = ["*", "pillar.get", PILLAR_KEY, "unmask=True", "--static"];
+        let output = self.carry_out("saline", &asked).await?;
+        let answers: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let named = |value: serde_json::Value| value.as_str().map(str::to_owned);
+        Ok(answers
+            .into_iter()
+            .map(|(minion, value)| (minion, named(value).filter(|name| !name.is_empty())))
+            .collect())
     }
 
     /// Copies the store, and returns the folder of the copy.
