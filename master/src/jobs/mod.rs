@@ -60,7 +60,7 @@ pub use prune::Pruned;
 pub use publish::NewJob;
 pub(crate) use received::{Received, ReceivedKind, ReceivedQuery};
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
-pub use request_log::{CarriedOut, REQUESTS_KEPT};
+pub use request_log::{BegunRequest, CarriedOut, REQUESTS_KEPT, RequestBegin};
 pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use set_back::SetBackError;

@@ -107,7 +107,7 @@ impl JobStore {
         let act = move |connection: &Connection| {
             match lock(&began).begin(request, LogEntry::Job(number), now) {
                 Some(LogEntry::Job(before)) => return Ok(Some(before)),
-                Some(LogEntry::Reply(_)) => {
+                Some(LogEntry::Reply(_) | LogEntry::Begun) => {
                     return Err(StoreError::corrupt("the request of a job", "another one"));
                 }
                 None => {}

@@ -38,8 +38,55 @@ pub enum CarriedOut<T> {
 pub(super) enum LogEntry {
     /// The request published the job with this jid, in microseconds since 1970.
     Job(i64),
-    /// The request had this reply.
+    /// The request is being carried out.
+    Begun,
+    /// The request had this reply. An empty one says that a request was begun of which it is not known whether it was carried out:
+    /// the master ended meanwhile, or gave it up.
     Reply(Arc<[u8]>),
+}
+
+/// Whether a request that is noted before it is carried out is to be carried out now.
+#[derive(Debug)]
+#[must_use]
+pub enum RequestBegin {
+    /// It is, and is noted.
+    Now(BegunRequest),
+    /// It is being carried out.
+    UnderWay,
+    /// It was begun before, and had this reply; an empty one where it is not known whether it was carried out.
+    Before(Vec<u8>),
+}
+
+/// A request that was noted before it is carried out. One that is dropped counts as one of which nothing is known.
+#[derive(Debug)]
+pub struct BegunRequest {
+    request: RequestId,
+    jobs: Arc<JobStore>,
+    has_ended: bool,
+}
+
+impl BegunRequest {
+    /// Stores the reply to the request.
+    ///
+    /// # Errors
+    /// When SQLite fails: then the reply is known until the master ends.
+    pub async fn end(mut self, reply: Vec<u8>) -> Result<(), StoreError> {
+        self.has_ended = true;
+        let now = self.jobs.now();
+        lock(&self.jobs.request_log).end(self.request, reply.clone().into());
+        let request = self.request;
+        let act = move |connection: &Connection| insert(connection, request, &reply, now);
+        let writer = &self.jobs.writer;
+        writer.call(StoreFile::Newest, 0, act, |_| {}).await
+    }
+}
+
+impl Drop for BegunRequest {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            lock(&self.jobs.request_log).end(self.request, Arc::default());
+        }
+    }
 }
 
 /// The last requests, and what they did.
@@ -84,6 +131,14 @@ impl RequestLog {
         redated
     }
 
+    /// Notes the reply to a request that was begun.
+    fn end(&mut self, request: RequestId, reply: Arc<[u8]>) {
+        if let Some((_, entry @ LogEntry::Begun)) = self.entries.get_mut(&request) {
+            self.bytes += reply.len();
+            *entry = LogEntry::Reply(reply);
+        }
+    }
+
     /// Takes back that a request did this: it was not committed.
     pub(super) fn undo(&mut self, request: RequestId, entry: &LogEntry) {
         if self.find(request) == Some(entry) {
@@ -116,7 +171,7 @@ impl RequestLog {
 
 fn size(entry: &LogEntry) -> usize {
     match entry {
-        LogEntry::Job(_) => 0,
+        LogEntry::Job(_) | LogEntry::Begun => 0,
         LogEntry::Reply(reply) => reply.len(),
     }
 }
@@ -144,13 +199,13 @@ impl JobStore {
             let before = lock(&request_log).begin(request, noted.clone(), now);
             match (before, &noted) {
                 (Some(LogEntry::Reply(before)), _) => Ok(CarriedOut::Before(before.to_vec())),
-                (Some(LogEntry::Job(_)), _) => Ok(CarriedOut::Before(Vec::new())),
+                (Some(LogEntry::Job(_) | LogEntry::Begun), _) => Ok(CarriedOut::Before(Vec::new())),
                 (None, LogEntry::Reply(reply)) => {
                     begun.store(true, Ordering::Relaxed);
                     insert(connection, request, reply, now)?;
                     Ok(CarriedOut::Now)
                 }
-                (None, LogEntry::Job(_)) => Ok(CarriedOut::Now),
+                (None, LogEntry::Job(_) | LogEntry::Begun) => Ok(CarriedOut::Now),
             }
         };
         let settled = move |result: &Result<CarriedOut<Vec<u8>>, StoreError>| {
@@ -162,12 +217,54 @@ impl JobStore {
         self.writer.call(StoreFile::Newest, 0, act, settled).await
     }
 
+    /// Notes a request that is not a job before it is carried out, so that it is known when it is repeated after a crash.
+    ///
+    /// # Errors
+    /// When SQLite fails; nothing was noted.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have noted the request, as one of which it is not known whether it was carried out.
+    pub async fn begin_request(
+        self: &Arc<Self>,
+        request: RequestId,
+    ) -> Result<RequestBegin, StoreError> {
+        let now = self.now();
+        let (request_log, undone) = (Arc::clone(&self.request_log), Arc::clone(&self.request_log));
+        let began = Arc::new(AtomicBool::new(false));
+        let begun = Arc::clone(&began);
+        let act = move |connection: &Connection| {
+            let before = lock(&request_log).begin(request, LogEntry::Begun, now);
+            if before.is_none() {
+                begun.store(true, Ordering::Relaxed);
+                insert(connection, request, &[], now)?;
+            }
+            Ok(before)
+        };
+        let settled = move |result: &Result<Option<LogEntry>, StoreError>| {
+            // Not what an earlier request has noted.
+            if result.is_err() && began.load(Ordering::Relaxed) {
+                lock(&undone).undo(request, &LogEntry::Begun);
+            }
+        };
+        let before = self.writer.call(StoreFile::Newest, 0, act, settled);
+        Ok(match before.await? {
+            None => RequestBegin::Now(BegunRequest {
+                request,
+                jobs: Arc::clone(self),
+                has_ended: false,
+            }),
+            Some(LogEntry::Begun) => RequestBegin::UnderWay,
+            Some(LogEntry::Reply(reply)) => RequestBegin::Before(reply.to_vec()),
+            Some(LogEntry::Job(_)) => RequestBegin::Before(Vec::new()),
+        })
+    }
+
     /// Returns the reply to a request of the last ten minutes that was carried out and did not publish a
     /// job.
     pub fn logged_reply(&self, request: RequestId) -> Option<Vec<u8>> {
         match lock(&self.request_log).find(request)? {
             LogEntry::Reply(reply) => Some(reply.to_vec()),
-            LogEntry::Job(_) => None,
+            LogEntry::Job(_) | LogEntry::Begun => None,
         }
     }
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use saline_config::{Reaction, ReactionFile};
 use saline_data::Value;
-use saline_messages::Event;
+use saline_messages::{Event, KeyAction, KeyRequest, OperatorReply, RequestId};
 use saline_protocol::transport::{Clock, Context};
 use saline_targeting::Glob;
 
+use crate::authorize::Principal;
 use crate::events::{EventReader, REACTOR};
+use crate::jobs::RequestBegin;
+use crate::keys::KeyStore;
 use crate::parts::testing::TestMaster;
 use crate::runners::Runners;
 
@@ -231,4 +234,42 @@ async fn an_event_becomes_a_published_job_soon() {
         times[30], times[59]
     );
     stop(context).await;
+}
+
+#[tokio::test]
+async fn a_decision_about_a_key_is_made_once_though_the_master_crashes_meanwhile() {
+    let master = TestMaster::start(|_| {}).await;
+    let path = master.pki_dir.join("minions").join("web1");
+    let key = saline_channel::PublicIdentity([1; 32]).to_pem();
+    std::fs::write(&path, &key).unwrap();
+    let parts = master.state.runner_parts();
+    let reactor = master
+        .state
+        .reactor(Runners::new(master.state.runner_parts()));
+    let listed = reactor.keys.keys.with_minions(KeyStore::list).await;
+    let keys = listed.unwrap().unwrap();
+    let delete = |number: u8| KeyRequest::Act {
+        request_id: RequestId([number; 16]),
+        action: KeyAction::Delete,
+        keys: keys.clone(),
+    };
+    let principal = Principal::Reaction("/srv/a.sls".to_owned());
+    let decide = async |request| reactor.keys.carry_out(&principal, request).await.unwrap();
+    // Nothing says whether the key was deleted before the crash.
+    let begun = parts.jobs.begin_request(RequestId([1; 16])).await.unwrap();
+    assert!(matches!(begun, RequestBegin::Now(_)), "{begun:?}");
+    let meanwhile = decide(delete(1)).await;
+    assert!(matches!(meanwhile, OperatorReply::Busy { .. }));
+    drop(begun);
+    let OperatorReply::Failed(why) = decide(delete(1)).await else {
+        panic!("it was carried out again");
+    };
+    assert!(why.starts_with("the master ended after"), "{why}");
+    assert!(path.exists());
+    let first = decide(delete(2)).await;
+    assert!(matches!(first, OperatorReply::Keys(_)), "{first:?}");
+    assert!(!path.exists());
+    std::fs::write(&path, &key).unwrap();
+    assert_eq!(decide(delete(2)).await, first);
+    assert!(path.exists(), "it was accepted anew");
 }

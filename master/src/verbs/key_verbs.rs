@@ -12,14 +12,28 @@ use saline_protocol::transport::Clock;
 use crate::authorize::{About, Action, Principal};
 use crate::decisions::Decisions;
 use crate::events::Events;
-use crate::jobs::{CarriedOut, JobStore, StoreError};
-use crate::keys::{KeyAccess, KeyChange, describe, named_minions};
+use crate::jobs::{JobStore, RequestBegin, StoreError};
+use crate::keys::{Applied, KeyAccess, KeyChange, describe, named_minions};
 use crate::peers::{DeniedPeers, Revocation, WaitingPolls};
 use crate::sessions::Sessions;
 
 /// How long the reply to an acceptance waits for the minions that asked for it to be present, so that the next order
 /// finds them.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The delay before a request is asked about again that is being carried out.
+const UNDER_WAY_DELAY: Duration = Duration::from_millis(200);
+
+/// Returns the reply to a request that was begun before.
+fn reply_before(reply: &[u8]) -> OperatorReply {
+    decode(reply).unwrap_or_else(|_| {
+        OperatorReply::Failed(
+            "the master ended after this request had begun, and does not repeat it: look which keys it has changed \
+             (saline-key -L), and ask again for what is missing"
+                .to_owned(),
+        )
+    })
+}
 
 /// Lists and changes the keys of minions.
 #[derive(Debug)]
@@ -54,12 +68,18 @@ impl KeyVerbs {
             Ok(warnings) => warnings,
             Err(why) => return Ok(OperatorReply::NotAllowed(why)),
         };
-        // A repeated request is answered with the reply to the first one.
-        if let Some(id) = request_id
-            && let Some(earlier) = self.jobs.logged_reply(id)
-            && let Ok(reply) = decode(&earlier)
-        {
-            return Ok(reply);
+        let mut begun = None;
+        if let Some(id) = request_id {
+            // A repeated request is answered with the reply to the first one.
+            match self.jobs.begin_request(id).await {
+                Ok(RequestBegin::Now(now)) => begun = Some(now),
+                Ok(RequestBegin::UnderWay) => return Ok(OperatorReply::busy(UNDER_WAY_DELAY)),
+                Ok(RequestBegin::Before(reply)) => return Ok(reply_before(&reply)),
+                // A file of the reactor would decide again after a crash.
+                Err(error) if matches!(principal, Principal::Reaction(_)) => return Err(error),
+                // No failing disk keeps an operator from deleting a key.
+                Err(error) => tracing::error!("a change of keys is not noted: {error}"),
+            }
         }
         let is_list = request == KeyRequest::List;
         let applied = self.keys.with_minions(move |keys| {
@@ -71,32 +91,36 @@ impl KeyVerbs {
         };
         // Also after an error: the changes made before it stand.
         self.follow(principal, &applied.changes).await;
-        if let Some(error) = applied.error {
-            return Ok(OperatorReply::Failed(error.to_string()));
+        let reply = match applied.error {
+            Some(error) => OperatorReply::Failed(error.to_string()),
+            None => self.reply(applied, missing, warnings),
+        };
+        if let Some(begun) = begun
+            && let Err(error) = begun.end(encode(&reply)).await
+        {
+            // The keys are changed; only a request that is repeated after a restart would get another reply.
+            tracing::error!("a change of keys was not logged: {error}");
         }
+        Ok(reply)
+    }
+
+    /// Returns the reply to what was carried out.
+    fn reply(
+        &self,
+        applied: Applied,
+        missing: Vec<MinionId>,
+        warnings: Vec<OrderWarning>,
+    ) -> OperatorReply {
         let mut duplicates = self.sessions.duplicates();
         duplicates.extend(self.denied_beside_accepted(&applied.keys));
-        let reply = OperatorReply::Keys(KeyReply {
+        OperatorReply::Keys(KeyReply {
             keys: applied.keys,
             master: self.master.0,
             next_master: applied.next_master,
             duplicates,
             missing,
             warnings,
-        });
-        let Some(request_id) = request_id else {
-            return Ok(reply);
-        };
-        match self.jobs.log_request(request_id, encode(&reply)).await {
-            // The same request came twice at once, and the other one recorded its reply first.
-            Ok(CarriedOut::Before(earlier)) => Ok(decode(&earlier).unwrap_or(reply)),
-            Ok(CarriedOut::Now) => Ok(reply),
-            Err(error) => {
-                // The keys are changed; only a repeated request would get another reply.
-                tracing::error!("a change of keys was not logged: {error}");
-                Ok(reply)
-            }
-        }
+        })
     }
 
     /// Decides about a request. What changes keys has a line in the audit file. Returns what the operator is warned of.

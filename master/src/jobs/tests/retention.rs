@@ -1,9 +1,11 @@
 //! What is kept, and for how long.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::disk::writer::StoreFile as At;
 use crate::jid::{from_micros, to_micros};
-use crate::jobs::{JobSearch, Pruned, REQUESTS_KEPT};
+use crate::jobs::{JobSearch, Pruned, REQUESTS_KEPT, RequestBegin};
 
 pub(super) const HOUR: u64 = 3_600_000;
 pub(super) const DAY: u64 = 24 * HOUR;
@@ -255,11 +257,22 @@ async fn pruning_a_store_whose_disk_is_full_gives_space() {
 #[tokio::test]
 async fn requests_are_remembered_for_ten_minutes_over_a_restart() {
     let place = Place::new();
-    let store = place.open();
+    let store = Arc::new(place.open());
     for number in [1, 2] {
         let now = store.log_request(request(number), b"reply".to_vec());
         assert_eq!(now.await.unwrap(), CarriedOut::Now);
     }
+    // One is carried out, of the other the master does not say what came of it.
+    let mut begun = Vec::new();
+    for number in [3, 4] {
+        let RequestBegin::Now(now) = store.begin_request(request(number)).await.unwrap() else {
+            panic!("it was never begun");
+        };
+        begun.push(now);
+    }
+    let again = store.begin_request(request(4)).await.unwrap();
+    assert!(matches!(again, RequestBegin::UnderWay), "{again:?}");
+    begun.remove(0).end(b"done".to_vec()).await.unwrap();
     let done = job(&store);
     let published = NewJob {
         unknown: vec!["nobody".to_owned()],
@@ -280,8 +293,13 @@ async fn requests_are_remembered_for_ten_minutes_over_a_restart() {
         |_| {},
     );
     aged.await.unwrap();
-    drop(store);
-    let store = place.open();
+    drop((store, begun));
+    let store = Arc::new(place.open());
+    for (number, reply) in [(3, b"done".as_slice()), (4, b"")] {
+        let again = store.begin_request(request(number)).await.unwrap();
+        let is_known = matches!(&again, RequestBegin::Before(before) if before == reply);
+        assert!(is_known, "{again:?}");
+    }
     assert_eq!(store.logged_reply(request(1)), None);
     assert_eq!(store.logged_reply(request(2)), Some(b"reply".to_vec()));
     let mut again = published;
