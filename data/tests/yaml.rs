@@ -56,6 +56,18 @@ fn merge_keys_give_way_to_the_mappings_own() {
     let other = value.get("other").unwrap();
     let [a, b, c] = ["a", "b", "c"].map(|name| other.get(name).and_then(Value::as_i64));
     assert_eq!((a, b, c), (Some(1), Some(2), Some(3)));
+    // What is merged comes first, as in Salt.
+    let Value::Map(entries) = other else {
+        panic!("a mapping");
+    };
+    let names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["c", "a", "b"]);
+}
+
+#[test]
+fn tags_that_salt_reads_as_text_are_text() {
+    let value = parse("[!!timestamp 2001-12-14, !!python/unicode '1']").unwrap();
+    assert_eq!(value, Value::texts(["2001-12-14", "1"]));
 }
 
 #[test]

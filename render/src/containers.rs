@@ -109,6 +109,32 @@ impl Object for List {
                 let at = at.ok_or_else(|| invalid("the value to remove is not in the list"))?;
                 list.remove(at);
             }
+            "clear" => locked(&self.0).clear(),
+            "reverse" => locked(&self.0).reverse(),
+            "copy" => {
+                let list = locked(&self.0).clone();
+                state.consume_fuel(list.len() as u64)?;
+                return Ok(Self::of(list));
+            }
+            "index" => {
+                let (value,): (Value,) = from_args(args)?;
+                let at = locked(&self.0).iter().position(|own| *own == value);
+                return match at {
+                    Some(at) => Ok(Value::from(at)),
+                    None => Err(invalid("the value is not in the list")),
+                };
+            }
+            "sort" => {
+                let (named,): (Kwargs,) = from_args(args)?;
+                let reverse = named.get::<Option<bool>>("reverse")?.unwrap_or_default();
+                named.assert_all_used()?;
+                let options = [("case_sensitive", true), ("reverse", reverse)];
+                let options = options.map(|(name, value)| (name, Value::from(value)));
+                let list = Self::of(locked(&self.0).clone());
+                let sorted = minijinja::filters::sort(state, list, Kwargs::from_iter(options))?;
+                let sorted = sorted.try_iter()?.collect();
+                *locked(&self.0) = sorted;
+            }
             _ => return Err(Error::from(ErrorKind::UnknownMethod)),
         }
         Ok(Value::from(()))
@@ -117,7 +143,17 @@ impl Object for List {
 
 impl Object for Mapping {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        locked(&self.0).get(key).cloned()
+        let entries = locked(&self.0);
+        if let Some(value) = entries.get(key) {
+            return Some(value.clone());
+        }
+        // Keys of YAML are texts here, also those that Salt has as numbers: `map[grains.osmajorrelease]`.
+        match key.kind() {
+            ValueKind::Number | ValueKind::Bool | ValueKind::None => {
+                entries.get(&Value::from(python_text(key)?)).cloned()
+            }
+            _ => None,
+        }
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -166,6 +202,21 @@ impl Object for Mapping {
                 taken
                     .or(default)
                     .ok_or_else(|| invalid(format!("the mapping has no key {key}")))
+            }
+            "copy" => {
+                let entries = locked(&self.0).clone();
+                state.consume_fuel(entries.len() as u64)?;
+                Ok(Self::of(entries))
+            }
+            "clear" => {
+                locked(&self.0).clear();
+                Ok(Value::from(()))
+            }
+            "popitem" => {
+                let (key, value) = locked(&self.0)
+                    .pop()
+                    .ok_or_else(|| invalid("the mapping is empty"))?;
+                Ok(Value::from(vec![key, value]))
             }
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
         }
@@ -253,6 +304,18 @@ pub(crate) fn own(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
         }
         _ => Ok(value),
     }
+}
+
+/// Returns the text that Python has for a value which is neither a list nor a mapping.
+pub(crate) fn python_text(value: &Value) -> Option<String> {
+    Some(match value.kind() {
+        ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
+        ValueKind::Number => number(value),
+        ValueKind::Bool if value.is_true() => "True".to_owned(),
+        ValueKind::Bool => "False".to_owned(),
+        ValueKind::None => "None".to_owned(),
+        _ => return None,
+    })
 }
 
 /// Returns a number as Python prints it.

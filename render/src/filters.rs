@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 use saline_data::yaml::{parse_nodes, resolve};
 
-use crate::containers::{MAX_DEPTH, entries, from_data, invalid, number, own};
+use crate::containers::{MAX_DEPTH, entries, from_data, invalid, number, own, python_text};
 use crate::placeholders::Form;
 use crate::printing::Printer;
 
@@ -15,10 +15,10 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
     environment.add_filter("__own", |state: &State<'_, '_>, value: Value| {
         own(state, value)
     });
-    let own_printer = printer.clone();
-    environment.add_filter("__load_yaml", move |value: Value| {
-        load_yaml(&own_printer, &value)
-    });
+    for name in ["__load_yaml", "load_yaml", "load_json"] {
+        let own_printer = printer.clone();
+        environment.add_filter(name, move |value: Value| load_yaml(&own_printer, &value));
+    }
     // Nothing that is printed is escaped for HTML, so nothing needs to be kept from it.
     environment.add_filter("safe", |value: Value| value);
     environment.add_filter("trim", |value: Value, chars: Option<String>| {
@@ -33,11 +33,11 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
                     Some(indent) => Some(indent),
                     None => named.get("indent")?,
                 };
-                let _: Option<bool> = named.get("sort_keys")?;
+                let sorted: Option<bool> = named.get("sort_keys")?;
                 named.assert_all_used()?;
                 let indent = indent.and_then(|it| it.as_usize()).map(|it| it.min(16));
                 let mut writer = Writer::new(&printer, state);
-                writer.json(&value, indent, 0, true)?;
+                writer.json(&value, indent, 0, sorted.unwrap_or(true))?;
                 Ok::<_, Error>(Value::from_safe_string(writer.out))
             },
         );
@@ -122,14 +122,7 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
 
 /// Returns the text of one value; `__text` has put data in the place of placeholders.
 fn text(value: &Value) -> Result<String, Error> {
-    match value.kind() {
-        ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
-        ValueKind::Number => Ok(number(value)),
-        ValueKind::Bool if value.is_true() => Ok("True".to_owned()),
-        ValueKind::Bool => Ok("False".to_owned()),
-        ValueKind::None => Ok("None".to_owned()),
-        _ => Err(invalid("this takes one value, no list or mapping")),
-    }
+    python_text(value).ok_or_else(|| invalid("this takes one value, no list or mapping"))
 }
 
 /// Text of the template stays that: spaces have no meaning that others did not have.

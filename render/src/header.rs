@@ -15,7 +15,11 @@ pub(crate) enum Header {
 /// When it names a renderer that is absent.
 pub(crate) fn header(text: &str) -> Result<Header, String> {
     let first = text.lines().next().unwrap_or_default();
-    let Some(pipe) = first.strip_prefix("#!") else {
+    // `#!/usr/bin/env …` is the path of a program, which names no renderer.
+    let Some(pipe) = first
+        .strip_prefix("#!")
+        .filter(|pipe| !pipe.starts_with('/'))
+    else {
         return Ok(Header::JinjaYaml);
     };
     let stages: Vec<&str> = pipe
@@ -23,10 +27,13 @@ pub(crate) fn header(text: &str) -> Result<Header, String> {
         .map(|stage| stage.split_whitespace().next().unwrap_or_default())
         .collect();
     match stages.as_slice() {
-        ["jinja", "yaml"] | ["jinja"] => Ok(Header::JinjaYaml),
-        ["yaml"] => Ok(Header::Yaml),
+        // JSON is YAML. The names with an underscore are old ones.
+        ["jinja", "yaml" | "json"] | ["jinja" | "yaml_jinja" | "json_jinja"] => {
+            Ok(Header::JinjaYaml)
+        }
+        ["yaml" | "json"] => Ok(Header::Yaml),
         _ => {
-            let known = ["jinja", "yaml"];
+            let known = ["jinja", "yaml", "json"];
             let absent = stages.iter().find(|stage| !known.contains(stage));
             Err(format!(
                 "the renderer {:?} is absent: a file is rendered by `#!jinja|yaml`, as without that line, or by `#!yaml`",

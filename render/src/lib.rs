@@ -22,6 +22,7 @@ mod error;
 mod files;
 mod filters;
 mod header;
+mod jinja;
 pub mod lint;
 mod placeholders;
 mod printing;
@@ -32,6 +33,7 @@ mod salt_tags;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod text_methods;
 
 pub use error::{Place, RenderError};
 pub use files::{File, Files};

@@ -21,9 +21,9 @@ use crate::files::{Files, normalized};
 use crate::header::{Header, header};
 use crate::placeholders::INCLUDE;
 use crate::printing::Printer;
-use crate::salt_functions::Salt;
+use crate::salt_functions::{Salt, absent_function};
 use crate::syntax::NameKind;
-use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, salt_tags, syntax};
+use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, jinja, salt_tags, syntax, text_methods};
 
 /// The kind of a file, which decides what may stand in it in the place of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ impl Sources {
                 | ErrorKind::InvalidOperation
                 | ErrorKind::UndefinedError,
                 Some(detail),
-            ) => detail.to_owned(),
+            ) => absent_function(detail).unwrap_or_else(|| detail.to_owned()),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
             (kind, None) => kind.to_string(),
         };
@@ -224,6 +224,7 @@ impl Renderer {
             Ok(source.map(|source| source.filters.text.clone()))
         });
         filters::add(&mut environment, &printer);
+        jinja::add(&mut environment);
         // It prints all variables, secret ones too.
         environment.remove_global("debug");
         Self {
@@ -297,7 +298,11 @@ impl Renderer {
             return Ok(node.map_or(saline_data::Value::Null, saline_data::Value::from));
         }
         let engine = |error: Error| self.error_with_data(&error);
-        let output = self.output(request).map_err(engine)?;
+        let mut output = self.output(request).map_err(engine)?;
+        // The engine takes it away, and Salt puts it back: `|+` counts it.
+        if source.text.ends_with('\n') {
+            output.push('\n');
+        }
         let read = self.read(&output, request.document);
         let error = match read {
             Ok(value) => return Ok(value),
@@ -547,7 +552,13 @@ fn method_of_text(
         return filters::trim(value, None);
     }
     let args: Vec<Value> = args.iter().map(|value| printer.text(value)).collect();
-    unknown_method_callback(state, &printer.text(value), method, &args)
+    let value = printer.text(value);
+    if let Some(text) = value.as_str()
+        && let Some(found) = text_methods::call(text, method, &args)
+    {
+        return found;
+    }
+    unknown_method_callback(state, &value, method, &args)
 }
 
 /// Takes output up to a limit.

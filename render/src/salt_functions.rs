@@ -7,12 +7,24 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Value, ValueKind};
 use minijinja::{Error, State};
 
-use crate::containers::{Mapping, entries, invalid};
+use crate::containers::{Mapping, entries, invalid, python_text};
 use crate::printing::Printer;
 
 /// The functions, by their names.
 pub(crate) const FUNCTIONS: [&str; 4] =
     ["config.get", "grains.filter_by", "grains.get", "pillar.get"];
+
+/// Returns what an operator is told when the engine says that a function of `salt` is undefined.
+pub(crate) fn absent_function(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("`salt['")?;
+    let (name, _) = rest.split_once("']`")?;
+    Some(not_there(name))
+}
+
+fn not_there(name: &str) -> String {
+    let functions = FUNCTIONS.join(", ");
+    format!("{name} is not there in templates, which call {functions}")
+}
 
 /// The object `salt` of templates: `salt['pillar.get']('a:b')` or `salt.pillar.get('a:b')`.
 pub(crate) struct Salt {
@@ -37,6 +49,8 @@ impl Object for Salt {
         let name = key.as_str()?;
         let (salt, name) = (Arc::clone(self), name.to_owned());
         Some(match name.contains('.') {
+            // It is undefined, so that `is defined` and `in` may ask.
+            true if !FUNCTIONS.contains(&name.as_str()) => return None,
             true => Value::from_object(Function { salt, name }),
             false => Value::from_object(Module { salt, name }),
         })
@@ -65,10 +79,11 @@ impl Object for Module {
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        Some(Value::from_object(Function {
-            salt: Arc::clone(&self.salt),
-            name: format!("{}.{}", self.name, key.as_str()?),
-        }))
+        let name = format!("{}.{}", self.name, key.as_str()?);
+        FUNCTIONS.contains(&name.as_str()).then(|| {
+            let salt = Arc::clone(&self.salt);
+            Value::from_object(Function { salt, name })
+        })
     }
 
     fn call_method(
@@ -118,10 +133,7 @@ impl Salt {
             "pillar.get" => self.get(&mut given, &[&self.pillar]),
             "config.get" => self.get(&mut given, &[&self.opts, &self.grains, &self.pillar]),
             "grains.filter_by" => self.filter_by(&mut given),
-            _ => Err(invalid(format!(
-                "{name} is not there in templates, which call {}",
-                FUNCTIONS.join(", ")
-            ))),
+            _ => Err(invalid(not_there(name))),
         }?;
         given.named.assert_all_used()?;
         Ok(found)
@@ -164,8 +176,10 @@ impl Salt {
         let choices = entries(&choices)?;
         let choice = |name: &Value| {
             let mut found = choices.iter();
+            // As texts: a grain that is a number finds the key of YAML that says it.
+            let name = python_text(name)?;
             found
-                .find(|(own, _)| own == name)
+                .find(|(own, _)| python_text(own).is_some_and(|own| own == name))
                 .map(|(_, value)| value.clone())
         };
         let own = value_at(&self.grains, grain, ":");

@@ -1,5 +1,5 @@
 //! The tags that Salt adds to Jinja's, put in words of Jinja's: `import_yaml`, `import_json`, `import_text`,
-//! `load_yaml`, `load_json`, `load_text` and `endload`.
+//! `load_yaml`, `load_json`, `load_text` and `endload`, and `do` with any expression.
 
 use crate::edits::{Edit, Edited};
 
@@ -91,6 +91,15 @@ impl<'a> Tag<'a> {
     /// Returns the edit of a tag of Salt's that begins at `at`.
     fn rewritten(&self, at: usize) -> Option<Edit> {
         let content = self.content.trim();
+        if self.word() == "do" {
+            // The engine's `do` takes a call alone, Jinja's any expression.
+            let before = self.content.len() - self.content.trim_start().len();
+            return Some(Edit {
+                at: at + self.open.len() + before,
+                removed: "do".len(),
+                inserted: "set __done =".to_owned(),
+            });
+        }
         let rest = content[self.word().len()..].trim();
         let content = match self.word() {
             "endload" => "endset".to_owned(),

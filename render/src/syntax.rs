@@ -16,7 +16,15 @@ use minijinja::machinery::parse;
 use crate::edits::{Edit, Edited};
 
 /// Filters to which the text of a template is more than its data: they know placeholders, or leave them alone.
-const KEEP_TEXT: [&str; 5] = ["__load_yaml", "indent", "trim", "default", "d"];
+const KEEP_TEXT: [&str; 7] = [
+    "__load_yaml",
+    "load_yaml",
+    "load_json",
+    "indent",
+    "trim",
+    "default",
+    "d",
+];
 
 /// Tests that look at the text of a value.
 const READING_TESTS: [&str; 22] = [

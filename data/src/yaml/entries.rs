@@ -37,13 +37,16 @@ impl Entries {
         Ok(())
     }
 
+    /// Returns the entries in Salt's order: those that `<<` brought come first.
     pub fn finish(mut self) -> Vec<(Key, Node)> {
+        let mut entries = Vec::with_capacity(self.merged.len() + self.own.len());
         for (key, value) in self.merged {
             if !self.lines.contains_key(&key.name) {
                 self.lines.insert(key.name.clone(), key.position.line);
-                self.own.push((key, value));
+                entries.push((key, value));
             }
         }
-        self.own
+        entries.append(&mut self.own);
+        entries
     }
 }

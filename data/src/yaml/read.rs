@@ -241,6 +241,11 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
             _ => Value::Text(text.to_owned()),
         });
     };
+    // Salt reads these as text, and Python 2 wrote the second one before every text.
+    let suffix = tag.suffix_in_namespace("tag:yaml.org,2002:");
+    if let Some("timestamp" | "python/unicode") = suffix.as_deref() {
+        return Ok(Value::Text(text.to_owned()));
+    }
     let value = scalar::resolve(text);
     let fits = match tag.core_suffix() {
         Some("str") => return Ok(Value::Text(text.to_owned())),

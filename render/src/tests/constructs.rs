@@ -212,7 +212,7 @@ fn anchors_flow_style_raw_parts_and_comments() {
     same(
         "{}",
         "{# a: 1 #}\ndefaults: &d\n  a: {{ 1 }}\n  b: [x, {y: z}]\nweb:\n  <<: *d\n  a: 2\ntemplate: '{% raw %}{{ x }}{% endraw %}'\n# {{ 1 }}\n",
-        "{defaults: {a: 1, b: [x, {y: z}]}, web: {a: 2, b: [x, {y: z}]}, template: '{{ x }}'}",
+        "{defaults: {a: 1, b: [x, {y: z}]}, web: {b: [x, {y: z}], a: 2}, template: '{{ x }}'}",
     );
     same("{}", "#!jinja|yaml\na: {{ 1 }}\n", "a: 1");
     same("{}", "#!yaml\na: '{{ 1 }}'\n", "a: '{{ 1 }}'");

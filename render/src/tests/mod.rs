@@ -9,6 +9,7 @@ use crate::{Document, File, Files, RenderError, Renderer, Request};
 
 mod constructs;
 mod errors;
+mod formulas;
 mod reactions;
 mod structure;
 mod texts;
