@@ -119,7 +119,7 @@ static WEB_FLEET_FILES: [(&str, &str); 9] = web_fleet_files![
 ];
 
 /// The tour of `web-fleet`. `examples/web-fleet/README.md` explains each command.
-static WEB_FLEET: [Step; 8] = [
+static WEB_FLEET: [Step; 10] = [
     step(&["saline", "-C", "A@roles:web", "test.ping"]),
     step(&["saline-run", "pillar.show_top", "web1"]),
     step(&["saline", "db1", "pillar.items"]),
@@ -157,5 +157,7 @@ static WEB_FLEET: [Step; 8] = [
         "salt://balancer/show.sh",
         "template=jinja",
     ]),
+    step(&["saline", "-C", "A@roles:web", "mine.update"]),
+    step(&["saline", "lb1", "mine.get", "web*", "host"]),
     step(&["saline", "web1", "schedule.list", "where=pillar"]),
 ];
