@@ -103,6 +103,59 @@ fn anchors_merges_and_tags() {
 }
 
 #[test]
+fn macros_that_are_imported_again_and_call_each_other() {
+    let files = [
+        (
+            "a.sls",
+            "{%- from 'map.jinja' import bind, options, hosts %}\nproxy:\n  bind:\n    {{ bind(['10.0.0.1', '::1'], 80) }}\n    {{ bind(['10.0.0.2'], 81, 'ssl crt /x') }}\n  {{ options('a: b') }}\n  host: {{ hosts.one }}\n",
+        ),
+        (
+            "map.jinja",
+            "{%- from 'macros.jinja' import bind, options -%}\n{%- set bind = bind -%}\n{%- set hosts = {\n  'one': '2001:db8::1'\n} -%}\n",
+        ),
+        (
+            "macros.jinja",
+            "{%- set common = ['x', 'y'] -%}\n{%- macro bind(addresses, port, options=None) -%}\n  {%- for address in addresses %}\n    - '{{ address }}:{{ port }}{{ ' ' ~ options if options is not none else '' }}'\n  {%- endfor %}\n{%- endmacro -%}\n{%- macro options(append=None) -%}\n  options:\n  {%- for option in common %}\n    - {{ option }}\n  {%- endfor %}\n  {#- not {{ this }} #}\n  {%- if append is not none %}\n    - {{ append }}\n  {%- endif %}\n{%- endmacro -%}\n",
+        ),
+    ];
+    let rendered = render_tree(&files, Document::Pillar, Value::Map(Vec::new())).unwrap();
+    let expected = "{proxy: {bind: ['10.0.0.1:80', '::1:80', '10.0.0.2:81 ssl crt /x'], options: [x, y, 'a: b'],
+      host: '2001:db8::1'}}";
+    assert_eq!(rendered, yaml::parse(expected).unwrap());
+}
+
+#[test]
+fn what_salt_takes_and_this_refuses() {
+    for template in [
+        "a: 1\n{{ 'b: 2' }}\n",
+        "a: 'x\ny'\n",
+        "a: 'x'#y\n",
+        "a: &k x\n*k: 1\n",
+        "a: {{ [1] }}\n",
+        "a: {{ '%s' % 1 }}\n",
+        "a: {{ 'x y'|urlencode }}\n",
+        "{% macro m() %}{{ varargs }}{% endmacro %}a: {{ m(1) }}\n",
+    ] {
+        assert!(with("{}", template).is_err(), "{template}");
+    }
+}
+
+#[test]
+fn what_salt_refuses_and_this_takes() {
+    for (template, expected) in [
+        ("a:\n  \tb: 1\n", "{a: {b: 1}}"),
+        ("a: &k 1\nb: &k 2\nc: *k\n", "{a: 1, b: 2, c: 2}"),
+        ("a: =\nb: [x?]\n", "{a: '=', b: ['x?']}"),
+        (
+            "b: &b {x: 1}\nc: &c {x: 2}\nd: {<<: [*b, *c]}\n",
+            "{b: {x: 1}, c: {x: 2}, d: {x: 1}}",
+        ),
+    ] {
+        same("{}", template, expected);
+    }
+}
+
+#[test]
 fn errors_in_both() {
     for template in [
         "ntp: {a: 1}\nntp: {b: 1}\n",
