@@ -25,7 +25,7 @@ use saline_targeting::{Target, TooManySteps};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::bounds::{ConcurrencyLimit, TokenBuckets, report_limiter};
-use crate::disk::StoreError;
+use crate::disk::{StoreError, damaged};
 use crate::orders::{ResolveError, TargetResolver};
 use crate::settings::LiveSettings;
 use figures::MineFigures;
@@ -56,11 +56,22 @@ const MAX_LOOKUPS: usize = 500;
 pub(crate) struct MineFile(MineStore);
 
 impl MineFile {
-    /// Opens the file, which is created (0600) as needed. Blocks on the disk.
+    /// Opens the file, which is created (0600) as needed. A damaged one is set aside and begun anew: minions leave most of it again.
+    /// Blocks on the disk.
     ///
     /// # Errors
     /// When it cannot be opened, or is not such a file.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let error = match MineStore::open(path) {
+            Err(error) if damaged::is_damage(&error) => error,
+            opened => return opened.map(Self),
+        };
+        let aside = damaged::set_aside(path).map_err(|error| StoreError::io(path, error))?;
+        tracing::error!(
+            "the mine is begun anew, since its file cannot be read ({error}): minions leave the values of their mine_functions \
+             again, and not what mine.send left; the old file is {}",
+            aside.display()
+        );
         MineStore::open(path).map(Self)
     }
 }

@@ -358,6 +358,19 @@ async fn what_a_minion_left_is_there_after_a_restart_and_goes_when_it_is_forgott
     assert_eq!(scene.mine.size().0, 0);
 }
 
+#[test]
+fn a_damaged_file_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.sqlite");
+    saline_private_files::write(&path, &[b'x'; 8192]).unwrap();
+    let MineFile(opened) = MineFile::open(&path).unwrap();
+    assert_eq!(opened.size(), (0, 0));
+    let entry = value("a", "1", None);
+    assert!(opened.store(&id("web1"), &[entry]).unwrap());
+    let aside = std::fs::read(folder.path().join("mine.sqlite.damaged")).unwrap();
+    assert_eq!(aside, [b'x'; 8192]);
+}
+
 #[tokio::test]
 async fn one_request_of_a_minion_is_carried_out_at_a_time() {
     let scene = Scene::new(|_| {}).await;
