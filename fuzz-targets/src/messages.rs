@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, CallerReply, CallerRequest, Event, Introduction, MineRequest, MinionEvents,
-    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest,
-    Return, RunnerEnd, RunnerReply, RunnerRequest, Secrets, SignedJob, decode, encode,
+    Admission, CallerReply, CallerRequest, Event, FunctionsReport, Introduction, MineRequest,
+    MinionEvents, MinionFunctions, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
+    PackedArguments, PendingRequest, Return, RunnerEnd, RunnerReply, RunnerRequest, Secrets,
+    SignedJob, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -73,6 +74,10 @@ pub(crate) fn minion_requests(bytes: &[u8]) {
         }
         Some(MinionRequest::FireEvents(events)) => read_events(events),
         Some(MinionRequest::Mine(request)) => read_mine(&request),
+        Some(MinionRequest::Functions(FunctionsReport {
+            functions: Some(bytes),
+            ..
+        })) => read_functions(&bytes),
         _ => {}
     }
 }
@@ -85,6 +90,16 @@ fn read_mine(request: &MineRequest) {
         for entry in entries {
             let _ = (entry.digest(), entry.value.unpack_or_show());
         }
+    }
+}
+
+fn read_functions(bytes: &[u8]) {
+    if let Ok(functions) = MinionFunctions::from_bytes(bytes) {
+        assert!(functions.names().all(|name| functions.may_know(name)));
+        assert_eq!(
+            MinionFunctions::from_bytes(&functions.to_bytes()),
+            Ok(functions)
+        );
     }
 }
 
