@@ -8,6 +8,7 @@ mod clear_messages;
 mod daemon;
 mod deployment;
 mod forged_limits;
+mod function_reports;
 mod pillar;
 mod reconciliation;
 mod scripted_master;

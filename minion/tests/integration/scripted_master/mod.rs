@@ -11,10 +11,10 @@ use saline_config::{MinionConfig, Paths};
 use saline_data::{Packed, Value};
 use saline_inproc::InProc;
 use saline_messages::{
-    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage, Kind,
-    Lease, MinionId, MinionPillar, MinionReply, MinionRequest, MustClaim, Outgoing, PillarRefusal,
-    PillarReply, PillarRequest, ReconciliationReply, Return, ReturnVerdict, SessionId, SignedJob,
-    TransferId, decode, encode,
+    Admission, Arguments, FileReply, FileRequest, FilesPage, GroupKeyMaterial, Header,
+    HeartbeatReply, Jid, Job, JobsPage, Kind, Lease, MinionId, MinionPillar, MinionReply,
+    MinionRequest, MustClaim, Outgoing, PillarRefusal, PillarReply, PillarRequest,
+    ReconciliationReply, Return, ReturnVerdict, SessionId, SignedJob, TransferId, decode, encode,
 };
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
@@ -71,6 +71,10 @@ pub struct State {
     pub refuses_pillars: bool,
     /// How many pillars it refused.
     pub pillars_refused: usize,
+    /// Whether the master has no time for reports of functions.
+    pub is_busy_with_functions: bool,
+    /// The reports of functions that it had no time for.
+    pub functions_put_off: usize,
     /// The pillars that were asked for, each with the one that the minion had.
     pub pillars_asked: Vec<Option<TransferId>>,
 }
@@ -186,6 +190,10 @@ impl ScriptedMaster {
 
     pub fn polls(&self) -> usize {
         self.state.lock().unwrap().polls
+    }
+
+    pub fn functions_put_off(&self) -> usize {
+        self.state.lock().unwrap().functions_put_off
     }
 
     pub fn heartbeats(&self) -> usize {
@@ -332,6 +340,17 @@ impl State {
                 MinionReply::Verdicts(vec![ReturnVerdict::Stored; returns.len()])
             }),
             MinionRequest::Pillar(request) => return self.pillar(request),
+            MinionRequest::Functions(_) if self.is_busy_with_functions => {
+                self.functions_put_off += 1;
+                return MinionReply::busy(Duration::from_millis(5));
+            }
+            // It serves no file.
+            MinionRequest::Files(FileRequest::List { .. }) => {
+                MinionReply::Files(FileReply::Listed(FilesPage {
+                    entries: Vec::new(),
+                    more: false,
+                }))
+            }
             _ => MinionReply::Done,
         };
         self.said.push(request);
@@ -412,7 +431,8 @@ impl Fixture {
 
     /// Starts the minion.
     pub fn begin(&self, config: MinionConfig) -> RunningMinion {
-        let minion = Minion::new(config, &self.registry, Modules::built_in()).unwrap();
+        let modules = Modules::built_in().with_executables(config.all_module_dirs());
+        let minion = Minion::new(config, &self.registry, modules).unwrap();
         let stop = CancellationToken::new();
         let serving = Context::default().spawn(Arc::clone(&minion).serve(stop.clone()));
         RunningMinion {
