@@ -194,7 +194,7 @@ fn words_that_become_something_else_as_in_salt() {
         ("{1: a}", Value::map([("1", text("a"))])),
         (
             "{<<: {a: 1, b: 1}, b: 2}",
-            Value::map([("b", Value::Int(2)), ("a", Value::Int(1))]),
+            Value::map([("a", Value::Int(1)), ("b", Value::Int(2))]),
         ),
     ] {
         assert_eq!(parse_argument(word), value, "{word:?}");
