@@ -26,7 +26,7 @@ pub(super) const FUNCTIONS: Functions = &[&DELETE, &FLUSH, &GET, &SEND, &UPDATE,
 ///
 /// CLI Example:
 ///
-///     saline 'lb*' mine.get 'web*' network.ip_addrs
+///     saline '*' mine.get 'web*' network.ip_addrs
 ///     saline lb1 mine.get 'roles:web' network.ip_addrs,disk.usage tgt_type=assigned
 #[function(in_minion)]
 fn get(
