@@ -1,5 +1,7 @@
 //! Carries out what a file of the reactor orders.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest::{Context, SHA256};
 use saline_data::{Packed, Value};
 use saline_messages::{
@@ -7,20 +9,23 @@ use saline_messages::{
     RunnerCall,
 };
 use saline_targeting::Glob;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::Reactor;
 use super::causes::Chain;
+use super::{HeldEvent, Reactor};
 use crate::authorize::Principal;
 use crate::keys::KeyStore;
 use crate::reactions::{Act, Block};
 
 /// The event to which a file reacts, and what came before it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Cause<'a> {
     pub(super) tag: &'a str,
     pub(super) number: i64,
     /// The chain of what is ordered.
     pub(super) chain: &'a Chain,
+    /// The event in memory.
+    pub(super) held: &'a Arc<HeldEvent>,
 }
 
 /// What came of an order.
@@ -28,6 +33,8 @@ pub(super) struct Cause<'a> {
 pub(super) enum Done {
     Published(Option<Jid>, usize),
     Begun(Jid),
+    /// A run waits for its turn; a line of its own tells when it begins.
+    RunWaits,
     KeysChanged(usize),
 }
 
@@ -37,6 +44,7 @@ impl std::fmt::Display for Done {
             Self::Published(Some(jid), minions) => write!(f, "job {jid} for {minions} minions"),
             Self::Published(None, _) => f.write_str("no minion matched"),
             Self::Begun(jid) => write!(f, "runner {jid}"),
+            Self::RunWaits => f.write_str("the runner waits for its turn"),
             Self::KeysChanged(keys) => write!(f, "{keys} keys changed"),
         }
     }
@@ -44,12 +52,12 @@ impl std::fmt::Display for Done {
 
 /// Returns the id of the request that a block of a file makes because of an event. The same event gives the same id, so
 /// that an order is carried out once though the event is read again after a restart.
-fn request_id(cause: Cause<'_>, file: &str, place: usize) -> RequestId {
+fn request_id((tag, number): (&str, i64), file: &str, place: usize) -> RequestId {
     let mut context = Context::new(&SHA256);
     for part in [
         "saline reaction".as_bytes(),
-        &cause.number.to_be_bytes(),
-        cause.tag.as_bytes(),
+        &number.to_be_bytes(),
+        tag.as_bytes(),
         file.as_bytes(),
         &(place as u64).to_be_bytes(),
     ] {
@@ -67,13 +75,13 @@ impl Reactor {
     /// # Errors
     /// Why it is not carried out, in one line.
     pub(super) async fn carry_out(
-        &self,
+        self: &Arc<Self>,
         cause: Cause<'_>,
         file: &str,
         (place, block): (usize, &Block),
     ) -> Result<Done, String> {
         let principal = Principal::Reaction(file.to_owned());
-        let request_id = request_id(cause, file, place);
+        let request_id = request_id((cause.tag, cause.number), file, place);
         match &block.act {
             Act::Job {
                 target,
@@ -115,16 +123,23 @@ impl Reactor {
                 let secrets = self.runners.set_secrets_apart(&mut call);
                 let secrets = secrets.map_err(|error| error.to_string())?;
                 let warnings = self.decisions.decide_run(&principal, &call).await?;
+                let (this, chain) = (Arc::clone(self), Arc::clone(cause.chain));
+                let begin = move |place: OwnedSemaphorePermit| {
+                    let run = this.runners.begin(&principal, call, secrets, warnings)?;
+                    let jid = run.jid.clone();
+                    this.causes.note(&jid, &chain);
+                    this.context.spawn(async move {
+                        run.ended().await;
+                        drop(place);
+                    });
+                    Ok(jid)
+                };
                 // Few at a time, so that reactions leave room for the runners of operators.
-                let place = std::sync::Arc::clone(&self.runs).acquire_owned().await;
-                let run = self.runners.begin(&principal, call, secrets, warnings)?;
-                let jid = run.jid.clone();
-                self.causes.note(&jid, cause.chain);
-                self.context.spawn(async move {
-                    run.ended().await;
-                    drop(place);
-                });
-                Ok(Done::Begun(jid))
+                if let Ok(place) = Arc::clone(&self.runs).try_acquire_owned() {
+                    return begin(place).map(Done::Begun);
+                }
+                self.begin_later(cause.held, file, &block.name, begin).await;
+                Ok(Done::RunWaits)
             }
             Act::Keys {
                 action,
@@ -155,6 +170,37 @@ impl Reactor {
     }
 }
 
+impl Reactor {
+    /// Begins a run when it has its turn. Events that are worked on after this one do not wait for that; the cursor on the disk does, so
+    /// that a run that waits is ordered again by the next start of the master.
+    async fn begin_later(
+        self: &Arc<Self>,
+        held: &Arc<HeldEvent>,
+        file: &str,
+        block: &str,
+        begin: impl FnOnce(OwnedSemaphorePermit) -> Result<Jid, String> + Send + 'static,
+    ) {
+        let room = Arc::clone(&self.waiting_runs).acquire_owned().await;
+        held.wait_for_more();
+        let (this, held) = (Arc::clone(self), Arc::clone(held));
+        let (file, name) = (file.to_owned(), format!("{file}, block {block:?}"));
+        self.context.spawn(async move {
+            // The semaphore is never closed.
+            let Ok(place) = Arc::clone(&this.runs).acquire_owned().await else {
+                return;
+            };
+            drop(room);
+            match begin(place) {
+                Ok(jid) => tracing::info!("reactor: {name}: runner {jid} has its turn"),
+                Err(why) => this.complain(&file, || {
+                    format!("reactor: {name}: the runner that waited failed: {why}")
+                }),
+            }
+            held.done();
+        });
+    }
+}
+
 /// Returns the metadata of the job of a block: the event that caused it.
 fn metadata(cause: Cause<'_>, block: &str) -> Option<Packed> {
     let reaction = Value::map([
@@ -172,20 +218,14 @@ mod tests {
 
     #[test]
     fn the_same_event_and_block_have_the_same_request_and_no_others() {
-        let chain = Chain::default();
-        let cause = |tag, number| Cause {
-            tag,
-            number,
-            chain: &chain,
-        };
-        let id = request_id(cause("a", 1), "/f.sls", 0);
-        assert_eq!(id, request_id(cause("a", 1), "/f.sls", 0));
+        let id = request_id(("a", 1), "/f.sls", 0);
+        assert_eq!(id, request_id(("a", 1), "/f.sls", 0));
         for other in [
-            request_id(cause("b", 1), "/f.sls", 0),
-            request_id(cause("a", 2), "/f.sls", 0),
-            request_id(cause("a", 1), "/g.sls", 0),
-            request_id(cause("a", 1), "/f.sls", 1),
-            request_id(cause("a/f", 1), ".sls", 0),
+            request_id(("b", 1), "/f.sls", 0),
+            request_id(("a", 2), "/f.sls", 0),
+            request_id(("a", 1), "/g.sls", 0),
+            request_id(("a", 1), "/f.sls", 1),
+            request_id(("a/f", 1), ".sls", 0),
         ] {
             assert_ne!(id, other);
         }

@@ -48,6 +48,9 @@ const MOST_KIB: usize = 64 * 1024;
 /// How many runners that reactions began are under way at a time.
 const RUNS: usize = 4;
 
+/// How many runs wait for their turn in memory. Beyond it the reactions that order more wait.
+const MAX_WAITING_RUNS: usize = 1_000;
+
 /// How often the reactor looks for events though none was told of, which has its cursor keep up with the stores.
 const IDLE_LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -77,6 +80,8 @@ pub(crate) struct Reactor {
     causes: Causes,
     /// One permit for each run that a reaction may have under way.
     runs: Arc<Semaphore>,
+    /// One permit for each run that may wait for one of those.
+    waiting_runs: Arc<Semaphore>,
     complaints: TokenBuckets<String>,
     workers: usize,
     most_events: usize,
@@ -89,9 +94,27 @@ struct Work {
     event: Event,
     number: i64,
     source: String,
+    held: Arc<HeldEvent>,
+}
+
+/// An event that is in memory. Runs that wait hold it too.
+struct HeldEvent {
     page: Arc<Page>,
+    progress: Arc<Progress>,
     /// Its place and its size in memory.
     _room: [OwnedSemaphorePermit; 2],
+}
+
+impl HeldEvent {
+    /// Has the cursor wait for one thing more.
+    fn wait_for_more(&self) {
+        self.page.left.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Has the cursor wait for one thing less.
+    fn done(&self) {
+        self.progress.done(&self.page);
+    }
 }
 
 /// Some events that were read together.
@@ -172,6 +195,7 @@ impl Reactor {
             context: parts.context,
             causes: Causes::new(clock),
             runs: Arc::new(Semaphore::new(RUNS)),
+            waiting_runs: Arc::new(Semaphore::new(MAX_WAITING_RUNS)),
             complaints: TokenBuckets::new(clock, COMPLAINTS, MOST_FILES),
             workers: parts.workers,
             most_events: parts.most_events,
@@ -185,7 +209,7 @@ impl Reactor {
         let mut lanes = Vec::new();
         for _ in 0..this.workers {
             let (sender, receiver) = mpsc::channel(this.most_events);
-            let worker = Arc::clone(&this).work(receiver, Arc::clone(&progress));
+            let worker = Arc::clone(&this).work(receiver);
             this.context.spawn(worker);
             lanes.push(sender);
         }
@@ -221,7 +245,7 @@ impl Reactor {
     async fn read_on(
         &self,
         place: &mut Place,
-        progress: &Progress,
+        progress: &Arc<Progress>,
         lanes: &[mpsc::Sender<Work>],
         room: &Room,
     ) -> Result<bool, StoreError> {
@@ -273,8 +297,11 @@ impl Reactor {
                 event,
                 number: read.number,
                 source,
-                page: Arc::clone(&pending),
-                _room: room,
+                held: Arc::new(HeldEvent {
+                    page: Arc::clone(&pending),
+                    progress: Arc::clone(progress),
+                    _room: room,
+                }),
             };
             if lanes[lane].send(work).await.is_err() {
                 // The master stops.
@@ -308,26 +335,25 @@ impl Reactor {
     }
 
     /// Reacts to the events of some sources, one after the other.
-    async fn work(self: Arc<Self>, mut events: mpsc::Receiver<Work>, progress: Arc<Progress>) {
+    async fn work(self: Arc<Self>, mut events: mpsc::Receiver<Work>) {
         while let Some(work) = events.recv().await {
-            let page = Arc::clone(&work.page);
+            let held = Arc::clone(&work.held);
             let this = Arc::clone(&self);
             let reacting = self.context.spawn(async move { this.react(work).await });
             if let Err(error) = reacting.await {
                 tracing::error!("reactor: a reaction panicked: {error}");
             }
             self.reactions.figures().end_event();
-            progress.done(&page);
+            held.done();
         }
     }
 
-    async fn react(&self, work: Work) {
+    async fn react(self: &Arc<Self>, work: Work) {
         let Work {
             event,
             number,
             source,
-            _room,
-            ..
+            held,
         } = work;
         let chain = self.chain_of(&event).await;
         let event = Arc::new(event);
@@ -336,16 +362,16 @@ impl Reactor {
         let matched = self.context.spawn_blocking(matching).await;
         // It panicked otherwise, which the runtime logs.
         for matched in matched.unwrap_or_default() {
-            self.react_with(matched, &event, number, &source, &chain)
+            self.react_with(matched, (&event, number), &held, &source, &chain)
                 .await;
         }
     }
 
     async fn react_with(
-        &self,
+        self: &Arc<Self>,
         matched: Matched,
-        event: &Arc<Event>,
-        number: i64,
+        (event, number): (&Arc<Event>, i64),
+        held: &Arc<HeldEvent>,
         source: &str,
         chain: &Chain,
     ) {
@@ -382,6 +408,7 @@ impl Reactor {
                 tag,
                 number,
                 chain: &chain,
+                held,
             };
             let done = self.carry_out(cause, &file, (place, block)).await;
             self.reactions.figures().count_order(done.is_ok());

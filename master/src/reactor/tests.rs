@@ -273,3 +273,42 @@ async fn a_decision_about_a_key_is_made_once_though_the_master_crashes_meanwhile
     assert_eq!(decide(delete(2)).await, first);
     assert!(path.exists(), "it was accepted anew");
 }
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_turn_delays_no_other_reaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("slow.sls");
+    let text = "slow:\n  runner.event.send:\n    - args:\n      - done/x\n      - data: {n: {{ data['n'] }}}\n";
+    std::fs::write(&slow, text).unwrap();
+    let quick = folder.path().join("quick.sls");
+    let text = "quick:\n  wheel.key.delete:\n    - match: web1\n    - include_accepted: True\n";
+    std::fs::write(&quick, text).unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("slow", &slow), reaction("quick", &quick)];
+        config.durable_events = vec!["done/*".to_owned()];
+    })
+    .await;
+    let path = master.pki_dir.join("minions").join("web1");
+    let key = saline_channel::PublicIdentity([1; 32]).to_pem();
+    std::fs::write(&path, key).unwrap();
+    let mut reactor = master
+        .state
+        .reactor(Runners::new(master.state.runner_parts()));
+    reactor.context = master.context.child();
+    reactor.workers = 1;
+    let context = reactor.context.clone();
+    // The runs that are under way do not end.
+    let runs = std::sync::Arc::clone(&reactor.runs);
+    let under_way = runs.acquire_many_owned(super::RUNS as u32).await.unwrap();
+    context.spawn(reactor.run());
+    fire(&master, "slow", 7).await;
+    fire(&master, "quick", 8).await;
+    let deadline = Clock.after(Duration::from_secs(60));
+    while path.exists() {
+        assert!(Clock.now() < deadline);
+        tokio::task::yield_now().await;
+    }
+    drop(under_way);
+    assert_eq!(numbers(&master, "done/x", 1).await, [7]);
+    stop(context).await;
+}
