@@ -91,7 +91,7 @@ impl MasterRequests {
             Err(error) => {
                 if let AskError::Transport(error) = &error {
                     tracing::debug!("no answer to {}: {error}", request.name());
-                    if error.kind() == ErrorKind::TimedOut {
+                    if is_part && error.kind() == ErrorKind::TimedOut {
                         self.size().timed_out();
                     }
                 }
