@@ -3,16 +3,16 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | `acts` | carries out an order, for a principal of its own |
-//! | `causes` | ends loops |
+//! | `orders` | carries out an order, for a principal of its own |
+//! | `chains` | ends loops |
 //!
 //! The tags of its configuration are among those whose events are kept ([`DurableEvents`]), and it reads them as any reader
 //! does. The cursor on the disk passes an event when all files are done with it, so a master that starts again goes on with
 //! what was not done. What was ordered already is not ordered again: the ids of its requests are made of the event, the
 //! file and the place of the block, and the job store knows those of the last ten minutes.
 
-mod acts;
-mod causes;
+mod chains;
+mod orders;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_messages::Event;
+use saline_messages::{Event, OriginKind};
 use saline_protocol::transport::Context;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -36,8 +36,8 @@ use crate::orders::PublishOrder;
 use crate::reactions::{Matched, Reactions, describe, source_of};
 use crate::runners::Runners;
 use crate::verbs::KeyVerbs;
-use acts::Cause;
-use causes::{Causes, Chain};
+use chains::{Chain, Chains};
+use orders::Cause;
 
 /// The bytes of events that are read at once, about.
 const PAGE: usize = 1024 * 1024;
@@ -77,7 +77,7 @@ pub(crate) struct Reactor {
     publish: PublishOrder,
     decisions: Decisions,
     context: Context,
-    causes: Causes,
+    chains: Chains,
     /// One permit for each run that a reaction may have under way.
     runs: Arc<Semaphore>,
     /// One permit for each run that may wait for one of those.
@@ -193,7 +193,7 @@ impl Reactor {
             publish: parts.publish,
             decisions: parts.decisions,
             context: parts.context,
-            causes: Causes::new(clock),
+            chains: Chains::new(clock),
             runs: Arc::new(Semaphore::new(RUNS)),
             waiting_runs: Arc::new(Semaphore::new(MAX_WAITING_RUNS)),
             complaints: TokenBuckets::new(clock, COMPLAINTS, MOST_FILES),
@@ -377,7 +377,7 @@ impl Reactor {
     ) {
         let file = matched.name().to_owned();
         let (tag, origin) = (&event.tag, &event.origin);
-        let chain = match self.causes.begin(&file, source, chain) {
+        let chain = match self.chains.begin(&file, source, chain) {
             Ok(chain) => chain,
             Err(cut) => {
                 self.reactions.figures().count_cut();
@@ -436,10 +436,10 @@ impl Reactor {
 
     /// Returns the files from whose orders an event came.
     async fn chain_of(&self, event: &Event) -> Chain {
-        let Some(jid) = Causes::jid_of(event) else {
-            return self.causes.of_origin(&event.origin);
+        let Some(jid) = Chains::jid_of(event) else {
+            return self.chains.of_origin(&event.origin);
         };
-        if let Some(chain) = self.causes.known(&jid) {
+        if let Some(chain) = self.chains.known(&jid) {
             return chain;
         }
         // Of a job that a master before this one published the store knows who ordered it.
@@ -447,8 +447,14 @@ impl Reactor {
             Ok(Some(owner)) => origin_of_owner(&owner),
             _ => event.origin.clone(),
         };
-        let chain = self.causes.of_origin(&origin);
-        self.causes.note(&jid, &chain);
+        let noted = match origin.kind {
+            // Nobody else's metadata count: an operator chooses them.
+            OriginKind::Reaction => self.jobs.metadata(&jid).await.ok().flatten(),
+            _ => None,
+        };
+        let chain = noted.and_then(|metadata| Chains::of_metadata(&metadata));
+        let chain = chain.unwrap_or_else(|| self.chains.of_origin(&origin));
+        self.chains.note(&jid, &chain);
         chain
     }
 }

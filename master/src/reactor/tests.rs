@@ -312,3 +312,53 @@ async fn a_run_that_waits_for_its_turn_delays_no_other_reaction() {
     assert_eq!(numbers(&master, "done/x", 1).await, [7]);
     stop(context).await;
 }
+
+#[tokio::test]
+async fn a_loop_through_two_files_is_seen_after_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, fun: &str| {
+        let path = folder.path().join(name);
+        let text = format!("order:\n  local.{fun}:\n    - tgt: m1\n    - args: [1]\n");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (first, second) = (file("a.sls", "test.echo"), file("b.sls", "test.arg"));
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("go/*", &first)];
+    })
+    .await;
+    let key = master.pki_dir.join("minions/m1");
+    std::fs::write(key, saline_channel::PublicIdentity([1; 32]).to_pem()).unwrap();
+    let parts = master.state.runner_parts();
+    let jobs_reach = async |count: u64| {
+        let deadline = Clock.after(Duration::from_secs(60));
+        while parts.jobs.counts().published() < count {
+            assert!(Clock.now() < deadline);
+            tokio::task::yield_now().await;
+        }
+    };
+    let new = "salt/job/*/new";
+    // Each of these starts knows nothing of the one before.
+    let context = start(&master);
+    fire(&master, "go/x", 0).await;
+    jobs_reach(1).await;
+    stop(context).await;
+    parts.reactions.set(vec![reaction(new, &second)]);
+    let context = start(&master);
+    jobs_reach(2).await;
+    stop(context).await;
+    // The last event has the first file order once more, and comes behind that of the second job.
+    let reactions = vec![reaction(new, &first), reaction("end/*", &first)];
+    parts.reactions.set(reactions);
+    let mut reactor = master
+        .state
+        .reactor(Runners::new(master.state.runner_parts()));
+    reactor.context = master.context.child();
+    reactor.workers = 1;
+    let context = reactor.context.clone();
+    context.spawn(reactor.run());
+    fire(&master, "end/x", 0).await;
+    jobs_reach(3).await;
+    stop(context).await;
+    assert_eq!(parts.jobs.counts().published(), 3);
+}

@@ -11,7 +11,7 @@ use saline_messages::{
 use saline_targeting::Glob;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::causes::Chain;
+use super::chains::{Chain, FILES, METADATA};
 use super::{HeldEvent, Reactor};
 use crate::authorize::Principal;
 use crate::keys::KeyStore;
@@ -107,7 +107,7 @@ impl Reactor {
                 let published = self.publish.carry_out(&principal, request).await;
                 let published = published.map_err(|error| error.to_string())?;
                 if let Some(jid) = &published.jid {
-                    self.causes.note(jid, cause.chain);
+                    self.chains.note(jid, cause.chain);
                 }
                 Ok(Done::Published(published.jid, published.minions.len()))
             }
@@ -127,7 +127,7 @@ impl Reactor {
                 let begin = move |place: OwnedSemaphorePermit| {
                     let run = this.runners.begin(&principal, call, secrets, warnings)?;
                     let jid = run.jid.clone();
-                    this.causes.note(&jid, &chain);
+                    this.chains.note(&jid, &chain);
                     this.context.spawn(async move {
                         run.ended().await;
                         drop(place);
@@ -201,14 +201,15 @@ impl Reactor {
     }
 }
 
-/// Returns the metadata of the job of a block: the event that caused it.
+/// Returns the metadata of the job of a block: the event that caused it, and the files from whose orders the job came.
 fn metadata(cause: Cause<'_>, block: &str) -> Option<Packed> {
     let reaction = Value::map([
         ("block", Value::from(block)),
         ("event", Value::from(cause.tag)),
         ("number", Value::Int(cause.number)),
+        (FILES, Value::texts(cause.chain.iter().map(String::as_str))),
     ]);
-    let metadata = Packed::pack(&Value::map([("reaction", reaction)]));
+    let metadata = Packed::pack(&Value::map([(METADATA, reaction)]));
     (metadata.as_bytes().len() <= MAX_METADATA).then_some(metadata)
 }
 

@@ -3,6 +3,7 @@
 //! An event has a chain: the files of the reactor from whose orders it came, one after the other. A job and a run have the
 //! chain of the event to which they were a reaction, and the file that ordered them; their events have that chain too. An
 //! event that a reaction fired itself names the file as its origin. A file is not rendered for an event in whose chain it is.
+//! The metadata of a job have its chain, so that the next start of the master knows it too.
 //!
 //! What a minion fires while it carries out a job has no chain, since a minion could say anything. There a bound on the
 //! rate of each file and each source keeps a loop from growing.
@@ -10,6 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use saline_data::{Packed, Value};
 use saline_messages::{Event, EventOrigin, EventTag, Jid, OriginKind};
 use saline_protocol::transport::Clock;
 
@@ -27,18 +29,22 @@ const MOST_SOURCES: usize = 100_000;
 /// The most jobs and runs whose chains are remembered.
 const MOST_CHAINS: usize = 100_000;
 
+/// The entry in the metadata of a job that tells to what it is a reaction, and in it the one with the chain.
+pub(super) const METADATA: &str = "reaction";
+pub(super) const FILES: &str = "files";
+
 /// The files from whose orders something came, the first one first.
 pub(super) type Chain = Arc<[String]>;
 
-/// Knows what came of what.
+/// Knows from whose orders jobs and runs came, and cuts reactions that would go round in a loop.
 #[derive(Debug)]
-pub(super) struct Causes {
-    chains: Mutex<Chains>,
+pub(super) struct Chains {
+    known: Mutex<KnownChains>,
     rates: TokenBuckets<(String, String)>,
 }
 
 #[derive(Debug, Default)]
-struct Chains {
+struct KnownChains {
     of_jid: HashMap<Jid, Chain>,
     order: VecDeque<Jid>,
     /// The chain of what each file ordered last.
@@ -47,14 +53,14 @@ struct Chains {
 
 /// Why a file is not rendered for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum CutReaction {
     /// The event came of what the file ordered.
     Loop,
     /// It is rendered too often for the events of this source.
     Rate,
 }
 
-impl std::fmt::Display for Cut {
+impl std::fmt::Display for CutReaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Loop => f.write_str("the event came of what this file ordered itself"),
@@ -67,10 +73,10 @@ impl std::fmt::Display for Cut {
     }
 }
 
-impl Causes {
+impl Chains {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
-            chains: Mutex::default(),
+            known: Mutex::default(),
             rates: TokenBuckets::new(clock, RATE, MOST_SOURCES),
         }
     }
@@ -86,6 +92,17 @@ impl Causes {
     /// Returns the chain of a job or a run; none if it is not known.
     pub(super) fn known(&self, jid: &Jid) -> Option<Chain> {
         self.lock().of_jid.get(jid).cloned()
+    }
+
+    /// Returns the chain that the metadata of a job name which a reaction ordered; none if they have none.
+    pub(super) fn of_metadata(metadata: &Packed) -> Option<Chain> {
+        let metadata = metadata.unpack().ok()?;
+        let files = metadata.get(METADATA)?.get(FILES)?;
+        let Value::List(files) = files else {
+            return None;
+        };
+        let files = files.iter().map(|file| file.as_str().map(str::to_owned));
+        files.collect()
     }
 
     /// Returns the chain of what this party does by itself.
@@ -122,12 +139,17 @@ impl Causes {
 
     /// Begins a reaction of a file to an event with this chain: returns the chain of what it orders, or why it orders
     /// nothing.
-    pub(super) fn begin(&self, file: &str, source: &str, chain: &Chain) -> Result<Chain, Cut> {
+    pub(super) fn begin(
+        &self,
+        file: &str,
+        source: &str,
+        chain: &Chain,
+    ) -> Result<Chain, CutReaction> {
         if chain.iter().any(|earlier| earlier == file) {
-            return Err(Cut::Loop);
+            return Err(CutReaction::Loop);
         }
         let key = (file.to_owned(), source.to_owned());
-        self.rates.take(&key).map_err(|_| Cut::Rate)?;
+        self.rates.take(&key).map_err(|_| CutReaction::Rate)?;
         let chain: Chain = chain.iter().cloned().chain([file.to_owned()]).collect();
         self.lock()
             .of_file
@@ -135,9 +157,9 @@ impl Causes {
         Ok(chain)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Chains> {
+    fn lock(&self) -> MutexGuard<'_, KnownChains> {
         // A panic can leave a chain that is forgotten too late, and nothing worse.
-        self.chains.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,32 +169,41 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_does_not_react_to_what_came_of_it_also_through_others() {
-        let causes = Causes::new(Clock);
+        let chains = Chains::new(Clock);
         let none = Chain::default();
-        let first = causes.begin("/a.sls", "minion m", &none).unwrap();
+        let first = chains.begin("/a.sls", "minion m", &none).unwrap();
         let jid = Jid::parse("20261121091409931549").unwrap();
-        causes.note(&jid, &first);
-        let of_job = causes.known(&jid).unwrap();
-        assert_eq!(causes.begin("/a.sls", "minion m", &of_job), Err(Cut::Loop));
-        let second = causes.begin("/b.sls", "minion m", &of_job).unwrap();
+        chains.note(&jid, &first);
+        let of_job = chains.known(&jid).unwrap();
+        assert_eq!(
+            chains.begin("/a.sls", "minion m", &of_job),
+            Err(CutReaction::Loop)
+        );
+        let second = chains.begin("/b.sls", "minion m", &of_job).unwrap();
         assert_eq!(*second, ["/a.sls".to_owned(), "/b.sls".to_owned()]);
-        assert_eq!(causes.begin("/a.sls", "minion m", &second), Err(Cut::Loop));
+        assert_eq!(
+            chains.begin("/a.sls", "minion m", &second),
+            Err(CutReaction::Loop)
+        );
         // What it fired itself has it as its origin.
-        assert_eq!(causes.of_origin(&EventOrigin::reaction("/b.sls")), second);
-        assert!(causes.begin("/a.sls", "minion m", &none).is_ok());
+        assert_eq!(chains.of_origin(&EventOrigin::reaction("/b.sls")), second);
+        assert!(chains.begin("/a.sls", "minion m", &none).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_nobody_can_follow_is_slow_and_harms_no_other_source() {
-        let causes = Causes::new(Clock);
+        let chains = Chains::new(Clock);
         let none = Chain::default();
-        let begun = (0..1_000).filter(|_| causes.begin("/a.sls", "minion m", &none).is_ok());
+        let begun = (0..1_000).filter(|_| chains.begin("/a.sls", "minion m", &none).is_ok());
         assert_eq!(begun.count(), 100);
-        assert_eq!(causes.begin("/a.sls", "minion m", &none), Err(Cut::Rate));
-        assert!(causes.begin("/a.sls", "minion n", &none).is_ok());
-        assert!(causes.begin("/b.sls", "minion m", &none).is_ok());
+        assert_eq!(
+            chains.begin("/a.sls", "minion m", &none),
+            Err(CutReaction::Rate)
+        );
+        assert!(chains.begin("/a.sls", "minion n", &none).is_ok());
+        assert!(chains.begin("/b.sls", "minion m", &none).is_ok());
         Clock.pause(std::time::Duration::from_secs(1)).await;
-        let begun = (0..1_000).filter(|_| causes.begin("/a.sls", "minion m", &none).is_ok());
+        let begun = (0..1_000).filter(|_| chains.begin("/a.sls", "minion m", &none).is_ok());
         assert_eq!(begun.count(), 10);
     }
 }
