@@ -27,7 +27,6 @@ use crate::link::handshake::Authenticator;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::local_bus::LocalBus;
-use crate::session::file_requests::FileRequests;
 use crate::session::master_requests::MasterRequests;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
@@ -112,10 +111,9 @@ impl Minion {
         let host = Arc::new(host);
         let state = CurrentState::default();
         let session = CurrentSession::none();
-        let files = FileRequests::new(session.clone(), context.clone());
-        // Nobody else sets it.
-        let _ = host.master_files.set(Box::new(files));
         let master = MasterRequests::new(session.clone(), context.clone());
+        // Nobody else sets them.
+        let _ = host.master_files.set(Box::new(master.clone()));
         let _ = host.master_pillar.set(Box::new(master.clone()));
         let _ = host.master_mine.set(Box::new(master));
         match config.pillar_cache {

@@ -1,25 +1,29 @@
-//! Asks the master about the pillar and the mine, for functions that run on threads and for the minion itself.
+//! Asks the master about files, the pillar and the mine, for functions that run on threads and for the minion itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_messages::{
-    Class, MineReply, MineRequest, MinionReply, MinionRequest, PillarReply, PillarRequest,
+    Class, FileReply, FileRequest, MineReply, MineRequest, MinionReply, MinionRequest, PillarReply,
+    PillarRequest,
 };
+use saline_modules::master_files::MasterFiles;
 use saline_modules::mine::MasterMine;
 use saline_modules::pillar::MasterPillar;
 use saline_modules::{NotAnswered, PendingAnswer};
-use saline_protocol::transport::{Context, ErrorKind};
+use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::oneshot;
 
-use super::file_requests::not_answered;
 use super::session_loop::RETRY_DELAY;
 use crate::link::current_session::CurrentSession;
 use crate::link::message_size::MessageSize;
 use crate::link::minion_session::AskError;
 
-/// The most bytes of a part or of a page.
+/// The most bytes of a part or of a page, as the master sends them.
 const LARGEST_PART: usize = 256 * 1024;
+
+/// How long a function waits before it asks again while there is no session.
+const AWAY_DELAY: Duration = Duration::from_secs(1);
 
 /// Asks over the accepted session of now.
 #[derive(Debug, Clone)]
@@ -39,6 +43,19 @@ impl MasterRequests {
         }
     }
 
+    async fn ask_about_files(
+        &self,
+        request: FileRequest,
+        within: Duration,
+    ) -> Result<FileReply, NotAnswered> {
+        let is_part = matches!(request, FileRequest::Part { .. } | FileRequest::Push { .. });
+        let request = MinionRequest::Files(request);
+        match self.ask(Class::File, &request, is_part, within).await? {
+            MinionReply::Files(reply) => Ok(reply),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Sends a request about the pillar over the session of now.
     ///
     /// # Errors
@@ -51,7 +68,7 @@ impl MasterRequests {
         // A compilation takes longer, and says nothing of the link.
         let is_part = matches!(request, PillarRequest::Part { .. });
         let request = MinionRequest::Pillar(request);
-        match self.ask(&request, is_part, within).await? {
+        match self.ask(Class::Bulk, &request, is_part, within).await? {
             MinionReply::Pillar(reply) => Ok(reply),
             _ => Err(unexpected()),
         }
@@ -64,7 +81,7 @@ impl MasterRequests {
     ) -> Result<MineReply, NotAnswered> {
         let is_page = matches!(request, MineRequest::Get { .. });
         let request = MinionRequest::Mine(request);
-        match self.ask(&request, is_page, within).await? {
+        match self.ask(Class::Bulk, &request, is_page, within).await? {
             MinionReply::Mine(reply) => Ok(reply),
             _ => Err(unexpected()),
         }
@@ -73,15 +90,16 @@ impl MasterRequests {
     /// Sends a request. Does it bring a part, the time that it takes says how large parts may be.
     async fn ask(
         &self,
+        class: Class,
         request: &MinionRequest,
         is_part: bool,
         within: Duration,
     ) -> Result<MinionReply, NotAnswered> {
         let Some(session) = self.session.get() else {
-            return Err(NotAnswered::Later(RETRY_DELAY));
+            return Err(NotAnswered::Later(AWAY_DELAY));
         };
         let sent = self.context.clock.now();
-        match session.ask(Class::Bulk, request, within).await {
+        match session.ask(class, request, within).await {
             Ok(reply) => {
                 if is_part {
                     self.size().answered_after(self.context.clock.now() - sent);
@@ -130,6 +148,31 @@ impl MasterRequests {
 
 fn unexpected() -> NotAnswered {
     NotAnswered::Refused("the master gave an answer to another question".to_owned())
+}
+
+/// Returns what a function does that has no answer.
+fn not_answered(error: AskError) -> NotAnswered {
+    match error {
+        AskError::Busy(after) => NotAnswered::Later(after + jitter(after)),
+        AskError::Transport(error) if error.kind() != ErrorKind::TooLarge => {
+            NotAnswered::Later(RETRY_DELAY)
+        }
+        AskError::Ended | AskError::NotAuthentic(_) => NotAnswered::Later(AWAY_DELAY),
+        error @ (AskError::Transport(_) | AskError::Refused(_) | AskError::Unreadable(_)) => {
+            NotAnswered::Refused(error.to_string())
+        }
+    }
+}
+
+impl MasterFiles for MasterRequests {
+    fn send(&self, request: FileRequest, within: Duration) -> PendingAnswer<FileReply> {
+        let this = self.clone();
+        self.pending(async move { this.ask_about_files(request, within).await })
+    }
+
+    fn part_size(&self) -> u32 {
+        self.bytes()
+    }
 }
 
 impl MasterPillar for MasterRequests {

@@ -3,7 +3,6 @@
 mod catch_up;
 mod deliveries;
 pub(crate) mod event_sender;
-pub(crate) mod file_requests;
 mod function_reports;
 mod grains_reports;
 mod heartbeat;
