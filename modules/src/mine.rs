@@ -180,7 +180,7 @@ fn with_pillar(host: &Host, pillar: Option<&Pillar>) -> (Vec<MineFunction>, Vec<
     (functions, wrong)
 }
 
-/// Runs functions and sends the values that the master lacks. With `clear` the master forgets the minion's other values. Returns why
+/// Runs functions and sends the values that the master lacks. With `clear` the master forgets the minion's other values, unless a function failed. Returns why
 /// some values are not in the mine.
 ///
 /// # Errors

@@ -118,7 +118,7 @@ pub(crate) enum MineError {
     #[error(transparent)]
     Target(#[from] ResolveError),
     /// The code that works on it panicked, which the runtime logs.
-    #[error("the mine was not read, and the master's log says why")]
+    #[error("the request about the mine failed, and the master's log says why")]
     Failed,
 }
 
@@ -334,20 +334,29 @@ impl Mine {
         self.read(move |store| store.of(&id)).await
     }
 
-    /// Forgets the entries of a minion, those with this name or all: its key is accepted no more, or an operator says so. The log
-    /// tells if that fails.
+    /// Forgets the entries of a minion, those with this name or all.
+    ///
+    /// # Errors
+    /// See [`MineError`]. They may be there still.
     ///
     /// # Cancel safety
     /// What was begun is finished.
-    pub(crate) async fn forget(&self, id: &MinionId, name: Option<&str>) {
-        let forgotten = match name {
+    pub(crate) async fn forget(&self, id: &MinionId, name: Option<&str>) -> Result<(), MineError> {
+        match name {
             Some(name) => {
                 let (owner, name) = (id.clone(), name.to_owned());
                 self.write(move |store| store.delete(&owner, &name)).await
             }
             None => self.flush(id).await,
-        };
-        if let Err(error) = forgotten {
+        }
+    }
+
+    /// Forgets the entries of a minion whose key is accepted no more. The log tells if that fails.
+    ///
+    /// # Cancel safety
+    /// What was begun is finished.
+    pub(crate) async fn forget_removed(&self, id: &MinionId) {
+        if let Err(error) = self.forget(id, None).await {
             tracing::error!("what minion {id} left in the mine is not removed: {error}");
         }
     }
@@ -361,7 +370,7 @@ impl Mine {
             Ok(minions) => {
                 let minions = minions.iter().filter_map(|id| MinionId::parse(id).ok());
                 for id in minions.filter(|id| !is_kept(id)) {
-                    self.forget(&id, None).await;
+                    self.forget_removed(&id).await;
                 }
             }
             Err(error) => tracing::error!("the mine cannot be read: {error}"),

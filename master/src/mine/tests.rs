@@ -354,7 +354,7 @@ async fn what_a_minion_left_is_there_after_a_restart_and_goes_when_it_is_forgott
 
     scene.mine.retain(|minion| *minion == id("web1")).await;
     assert_eq!(scene.get("db1", everybody(), &["a"]).await, "a:web1=1");
-    scene.mine.forget(&id("web1"), None).await;
+    scene.mine.forget(&id("web1"), None).await.unwrap();
     assert_eq!(scene.mine.size().0, 0);
 }
 

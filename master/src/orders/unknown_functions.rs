@@ -9,6 +9,9 @@ use saline_messages::{MasterTime, MinionFunctions, MinionId};
 
 use crate::sessions::Sessions;
 
+/// The most modules that a refusal names: minions choose the names of their own ones.
+const MAX_SHOWN: usize = 50;
+
 /// Returns why a job of the function `fun`, or of several, is refused that is created then for these minions: none of those that
 /// would begin it can know a function. A minion whose functions the master does not know may know any. A job that `waits` for
 /// minions may be begun by those that are away, too.
@@ -63,7 +66,14 @@ fn hint(fun: &str, known: &BTreeSet<&str>) -> String {
         module if modules.contains(&module) => {
             format!("saline '*' -d {module} lists the functions of this module")
         }
-        _ => format!("known are the modules {}", modules.join(", ")),
+        _ => {
+            let shown = &modules[..modules.len().min(MAX_SHOWN)];
+            let more = match modules.len() - shown.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("known are the modules {}{more}", shown.join(", "))
+        }
     }
 }
 

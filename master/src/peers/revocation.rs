@@ -127,7 +127,7 @@ impl Revocation {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
             self.grains.forget(id);
             self.pillars.forget(id);
-            self.mine.forget(id, None).await;
+            self.mine.forget_removed(id).await;
             self.accounts.forget(id);
             let jobs = self.jobs.withdraw(id, *accepted).into_iter();
             withdrawn.extend(jobs.map(|jid| (jid, id.clone())));

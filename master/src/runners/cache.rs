@@ -123,6 +123,18 @@ async fn clear_mine_func(
     forget_in_mine(run, tgt, tgt_type, Some(&name), test).await
 }
 
+/// Forgets what one minion has left in the mine.
+///
+/// # Errors
+/// When it may be there still.
+async fn forget_one(run: &Run, id: &MinionId, name: Option<&str>) -> Result<(), Failure> {
+    run.parts.mine.forget(id, name).await.map_err(|error| {
+        Failure::Execution(format!(
+            "the mine still has values of {id}, and perhaps of minions after it: {error}; run the same command again"
+        ))
+    })
+}
+
 async fn forget_in_mine(
     run: &Run,
     tgt: String,
@@ -135,7 +147,7 @@ async fn forget_in_mine(
         return Ok(Value::texts(minions.iter().map(MinionId::as_str)).into());
     }
     for id in &minions {
-        run.parts.mine.forget(id, name).await;
+        forget_one(run, id, name).await?;
     }
     tracing::info!(
         "{}: forgot {} of {} minions in the mine",
@@ -168,7 +180,7 @@ async fn clear_all(
     }
     for id in &minions {
         run.parts.grains.forget(id);
-        run.parts.mine.forget(id, None).await;
+        forget_one(run, id, None).await?;
     }
     tracing::info!(
         "{}: forgot the grains of {} minions, and what they left in the mine",

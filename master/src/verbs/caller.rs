@@ -70,7 +70,7 @@ impl CallerVerbs {
         let answer = self.mine.answer(id, request).await;
         // As for the minion's own requests.
         if session.state() == SessionState::KeyGone {
-            self.mine.forget(id, None).await;
+            self.mine.forget_removed(id).await;
             return CallerReply::Refused(RefusedVerb::KeyGone);
         }
         match answer {

@@ -200,7 +200,7 @@ impl MinionVerbs {
         let answer = self.mine.answer(id, request).await;
         // Looked at after it was stored: whoever deletes the minion's key ends the session first, and then forgets its entries.
         if session.state() == SessionState::KeyGone {
-            self.mine.forget(id, None).await;
+            self.mine.forget_removed(id).await;
             return MinionReply::Refused(RefusedVerb::KeyGone);
         }
         match answer {

@@ -103,7 +103,7 @@ fn send(
 /// True; None if there are no functions. Fails when a function did, or a value is not taken; the others are in the mine then.
 ///
 /// clear
-///     `True` removes all other values of this minion from the mine.
+///     `True` removes all other values of this minion from the mine, if every function succeeded.
 ///
 /// mine_functions
 ///     Functions to run instead, in the shapes of the option.
@@ -131,6 +131,8 @@ fn update(
         return Ok(Outcome::from(Value::Null));
     }
     if !functions.is_empty() {
+        // What cannot be read may be the definition of a value that is there.
+        let clear = clear && failed.is_empty();
         failed.extend(update_all(job, &functions, clear)?);
     }
     match failed.is_empty() {
@@ -175,7 +177,10 @@ fn flush(job: &JobContext<'_>) -> Result<bool, Failure> {
 ///     saline '*' mine.valid
 #[function(in_minion)]
 fn valid(job: &JobContext<'_>) -> Value {
-    let (functions, _) = configured(job);
+    let (functions, wrong) = configured(job);
+    for why in wrong {
+        tracing::warn!("mine.valid: {why}");
+    }
     if functions.is_empty() {
         return Value::Null;
     }
