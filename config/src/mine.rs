@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_messages::{Arguments, MAX_MINE_ALLOWED, is_function_name, is_mine_name};
+use saline_messages::{Arguments, MAX_MINE_ALLOWED_BYTES, is_function_name, is_mine_name};
 use saline_targeting::{Target, TargetKind, TextPattern};
 
 /// The keyword of a definition that names the function behind an alias.
@@ -171,7 +171,7 @@ fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>,
         None | Some(Value::Null) => None,
         Some(Value::Text(name)) => Some(
             TargetKind::from_name(&name)
-                .ok_or("allow_tgt_type is no kind of target: see tgt_type")?,
+                .ok_or("allow_tgt_type is not a valid kind of target: see tgt_type")?,
         ),
         Some(_) => return Err("allow_tgt_type takes the name of a kind of target"),
     };
@@ -188,7 +188,7 @@ fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>,
         }
         Some(_) => return Err("allow_tgt takes a target"),
     };
-    if expression.len() > MAX_MINE_ALLOWED {
+    if expression.len() > MAX_MINE_ALLOWED_BYTES {
         return Err("allow_tgt is too long");
     }
     let kind = kind.unwrap_or(default);

@@ -29,12 +29,12 @@ pub struct PillarSources {
 /// The options of the master that minions see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ShownOptions {
-    /// None.
+    /// No option.
     #[default]
     Nothing,
-    /// All that are no secrets.
+    /// All options that are not secret.
     All,
-    /// Those with these names.
+    /// The options with these names.
     Named(BTreeSet<String>),
 }
 

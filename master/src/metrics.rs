@@ -275,7 +275,7 @@ impl MasterMetrics {
         );
         metrics.counter(
             "saline_master_mine_stored",
-            "Values that were left in the mine: those that had changed.",
+            "Values that minions stored in the mine. An update sends only those that have changed; mine.send always sends.",
             figures.stored(),
         );
         metrics.counter(
@@ -285,7 +285,7 @@ impl MasterMetrics {
         );
         metrics.counter(
             "saline_master_mine_refused",
-            "Requests about the mine that were refused: there was no room, or a rule does not allow it.",
+            "Requests about the mine that were refused: there was no room, no rule permits it, the target cannot be used, or the master could not read or write its file.",
             figures.refused(),
         );
         metrics.durations(

@@ -61,16 +61,16 @@ pub use job::{
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use mine::{
-    FoundEntry, MAX_MINE_ALLOWED, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_FUNCTIONS,
-    MAX_MINE_NAME, MAX_MINE_TARGET, MAX_MINE_VALUE, MineEntry, MinePage, MineRefusal, MineReply,
-    MineRequest, is_mine_name,
+    FoundEntry, MAX_MINE_ALLOWED_BYTES, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_FUNCTIONS,
+    MAX_MINE_NAME_BYTES, MAX_MINE_TARGET_BYTES, MAX_MINE_VALUE_BYTES, MineEntry, MinePage,
+    MineRefusal, MineReply, MineRequest, is_mine_name, mine_names,
 };
 pub use minion::{
     GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
     MinionEvents, MinionReply, MinionRequest, PendingRequest, PlannedEnd,
 };
 pub use minion_functions::{
-    FunctionsError, FunctionsReport, MAX_FUNCTIONS, MinionFunctions, is_plain_name,
+    FunctionsError, FunctionsReport, MAX_FUNCTIONS_BYTES, MinionFunctions, is_plain_name,
 };
 pub use minion_job_state::MinionJobState;
 pub use operator::{

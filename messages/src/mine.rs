@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use saline_data::Packed;
+use saline_data::{Packed, Value};
 use saline_targeting::Target;
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ pub const MAX_MINE_ENTRIES: usize = 256;
 pub const MAX_MINE_BYTES: usize = 1024 * 1024;
 
 /// The most bytes of the value of one entry: it travels in one message.
-pub const MAX_MINE_VALUE: usize = PARTS_FROM;
+pub const MAX_MINE_VALUE_BYTES: usize = PARTS_FROM;
 
 /// The longest name of an entry, in bytes.
-pub const MAX_MINE_NAME: usize = 256;
+pub const MAX_MINE_NAME_BYTES: usize = 256;
 
 /// The longest target of a request or of an entry, in bytes.
-pub const MAX_MINE_TARGET: usize = 64 * 1024;
+pub const MAX_MINE_TARGET_BYTES: usize = 64 * 1024;
 
 /// The longest `allow_tgt` of an entry, in bytes.
-pub const MAX_MINE_ALLOWED: usize = 4096;
+pub const MAX_MINE_ALLOWED_BYTES: usize = 4096;
 
 /// The most functions of which one request asks.
 pub const MAX_MINE_FUNCTIONS: usize = 64;
@@ -35,7 +35,7 @@ pub const MAX_MINE_FUNCTIONS: usize = 64;
 pub struct MineEntry {
     /// The name: that of the function, or an alias.
     pub name: String,
-    /// The value, of at most [`MAX_MINE_VALUE`] bytes.
+    /// The value, of at most [`MAX_MINE_VALUE_BYTES`] bytes.
     pub value: Packed,
     /// The minions that may get it; none for all.
     pub allowed: Option<Target>,
@@ -58,8 +58,8 @@ impl MineEntry {
     pub fn is_within_bounds(&self) -> bool {
         let allowed = self.allowed.as_ref();
         is_mine_name(&self.name)
-            && self.value.as_bytes().len() <= MAX_MINE_VALUE
-            && allowed.is_none_or(|target| target.expression.len() <= MAX_MINE_ALLOWED)
+            && self.value.as_bytes().len() <= MAX_MINE_VALUE_BYTES
+            && allowed.is_none_or(|target| target.expression.len() <= MAX_MINE_ALLOWED_BYTES)
     }
 }
 
@@ -71,10 +71,41 @@ impl fmt::Debug for MineEntry {
     }
 }
 
-/// Whether this may be the name of an entry: it is not empty, not above [`MAX_MINE_NAME`], and has neither commas, which stand
+/// Whether this may be the name of an entry: it is not empty, not above [`MAX_MINE_NAME_BYTES`], and has neither commas, which stand
 /// between names, nor control characters.
 pub fn is_mine_name(name: &str) -> bool {
-    (1..=MAX_MINE_NAME).contains(&name.len()) && !name.chars().any(|c| c == ',' || c.is_control())
+    (1..=MAX_MINE_NAME_BYTES).contains(&name.len())
+        && !name.chars().any(|c| c == ',' || c.is_control())
+}
+
+/// Returns the names that an argument `fun` of Salt's `mine.get` has, one, several with commas between them or a list, and whether it
+/// names one by itself.
+///
+/// # Errors
+/// One line, when these are no names of entries, or more than [`MAX_MINE_FUNCTIONS`].
+pub fn mine_names(fun: &Value) -> Result<(Vec<String>, bool), String> {
+    let names: Option<(Vec<String>, bool)> = match fun {
+        Value::Text(text) => {
+            let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+            let is_one = names.len() == 1;
+            Some((names, is_one))
+        }
+        Value::List(names) => {
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect::<Option<_>>().map(|names| (names, false))
+        }
+        _ => None,
+    };
+    names
+        .filter(|(names, _)| {
+            (1..=MAX_MINE_FUNCTIONS).contains(&names.len())
+                && names.iter().all(|name| is_mine_name(name))
+        })
+        .ok_or_else(|| {
+            format!(
+                "fun takes the name of a function or of an alias, or at most {MAX_MINE_FUNCTIONS} of them"
+            )
+        })
 }
 
 /// A request of a minion, or of a caller beside it, about the mine.
@@ -85,7 +116,7 @@ pub enum MineRequest {
         /// The entries, at most [`MAX_MINE_ENTRIES`].
         entries: Vec<(String, [u8; 32])>,
         /// Whether the master forgets the minion's other entries.
-        only: bool,
+        forget_others: bool,
     },
     /// Leaves entries with the master, in the place of those with the same names.
     Store(Vec<MineEntry>),
@@ -122,7 +153,7 @@ impl MineRequest {
             Self::Get {
                 target, functions, ..
             } => {
-                target.expression.len() <= MAX_MINE_TARGET
+                target.expression.len() <= MAX_MINE_TARGET_BYTES
                     && functions.len() <= MAX_MINE_FUNCTIONS
                     && functions.iter().all(|name| is_mine_name(name))
             }
@@ -167,7 +198,7 @@ pub struct FoundEntry {
     pub function: u32,
     /// The minion whose entry it is.
     pub minion: MinionId,
-    /// The value.
+    /// The value that the minion left.
     pub value: Packed,
 }
 
@@ -246,16 +277,19 @@ mod tests {
 
     #[test]
     fn an_entry_has_bounds() {
-        let longest = "x".repeat(MAX_MINE_NAME);
+        let longest = "x".repeat(MAX_MINE_NAME_BYTES);
         for name in ["network.ip_addrs", "ip list", longest.as_str()] {
-            assert!(entry(name, MAX_MINE_VALUE).is_within_bounds(), "{name}");
+            assert!(
+                entry(name, MAX_MINE_VALUE_BYTES).is_within_bounds(),
+                "{name}"
+            );
         }
         for name in ["", "a,b", "a\n", &(longest + "x")] {
             assert!(!entry(name, 1).is_within_bounds(), "{name}");
         }
-        assert!(!entry("a", MAX_MINE_VALUE + 1).is_within_bounds());
+        assert!(!entry("a", MAX_MINE_VALUE_BYTES + 1).is_within_bounds());
         let mut allowed = entry("a", 1);
-        allowed.allowed = Some(Target::glob("x".repeat(MAX_MINE_ALLOWED + 1)));
+        allowed.allowed = Some(Target::glob("x".repeat(MAX_MINE_ALLOWED_BYTES + 1)));
         assert!(!allowed.is_within_bounds());
     }
 
@@ -267,12 +301,12 @@ mod tests {
             after: None,
             bytes: 1,
         };
-        assert!(get(MAX_MINE_FUNCTIONS, MAX_MINE_TARGET).is_within_bounds());
+        assert!(get(MAX_MINE_FUNCTIONS, MAX_MINE_TARGET_BYTES).is_within_bounds());
         assert!(!get(MAX_MINE_FUNCTIONS + 1, 1).is_within_bounds());
-        assert!(!get(1, MAX_MINE_TARGET + 1).is_within_bounds());
+        assert!(!get(1, MAX_MINE_TARGET_BYTES + 1).is_within_bounds());
         let offer = |count| MineRequest::Offer {
             entries: vec![("a".to_owned(), [0; 32]); count],
-            only: false,
+            forget_others: false,
         };
         assert!(offer(MAX_MINE_ENTRIES).is_within_bounds());
         assert!(!offer(MAX_MINE_ENTRIES + 1).is_within_bounds());

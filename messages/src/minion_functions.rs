@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{DecodeError, decode, encode};
 
 /// The largest size of the functions of a minion, in bytes.
-pub const MAX_FUNCTIONS: usize = 128 * 1024;
+pub const MAX_FUNCTIONS_BYTES: usize = 128 * 1024;
 
 /// The longest name in a report, in bytes.
 const MAX_NAME: usize = 256;
@@ -17,7 +17,7 @@ const MAX_NAME: usize = 256;
 pub struct FunctionsReport {
     /// The [digest](Self::digest_of) of the encoded functions.
     pub digest: [u8; 32],
-    /// The encoded [`MinionFunctions`], at most [`MAX_FUNCTIONS`] bytes.
+    /// The encoded [`MinionFunctions`], at most [`MAX_FUNCTIONS_BYTES`] bytes.
     pub functions: Option<Vec<u8>>,
 }
 
@@ -36,7 +36,7 @@ impl FunctionsReport {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FunctionsError {
     /// They have too many bytes.
-    #[error("they have {0} bytes, and the most are {MAX_FUNCTIONS}")]
+    #[error("they have {0} bytes, and at most {MAX_FUNCTIONS_BYTES} are taken")]
     TooLarge(usize),
     /// They cannot be decoded.
     #[error(transparent)]
@@ -72,7 +72,7 @@ impl MinionFunctions {
     /// When they are too large or malformed, or when a name could not be shown to operators and passed to their shells.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FunctionsError> {
         // Before anything is allocated for them.
-        if bytes.len() > MAX_FUNCTIONS {
+        if bytes.len() > MAX_FUNCTIONS_BYTES {
             return Err(FunctionsError::TooLarge(bytes.len()));
         }
         let functions: Self = decode(bytes)?;

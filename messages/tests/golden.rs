@@ -167,7 +167,7 @@ fn mine_requests() -> [(&'static str, MineRequest); 7] {
     };
     let offer = MineRequest::Offer {
         entries: vec![("a".into(), [0xbb; 32])],
-        only: true,
+        forget_others: true,
     };
     [
         ("Offer", offer),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use saline_messages::{MAX_FUNCTIONS, MinionFunctions};
+use saline_messages::{MAX_FUNCTIONS_BYTES, MinionFunctions};
 
 use crate::functions::BUILT_IN;
 use crate::job::{JobControl, RunningJob};
@@ -41,7 +41,7 @@ impl Modules {
                 }
             }
         }
-        if known.to_bytes().len() > MAX_FUNCTIONS {
+        if known.to_bytes().len() > MAX_FUNCTIONS_BYTES {
             tracing::warn!(
                 "the own modules have more functions than the master takes: it does not know them, and refuses no job of an own module"
             );

@@ -11,14 +11,14 @@ use saline_config::{MineConfig, MineFunction};
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
 use saline_messages::{
-    ArgumentPlace, FoundEntry, MAX_MINE_ENTRIES, MAX_MINE_VALUE, MineEntry, MineRefusal, MineReply,
-    MineRequest,
+    ArgumentPlace, FoundEntry, MAX_MINE_ENTRIES, MAX_MINE_VALUE_BYTES, MineEntry, MineRefusal,
+    MineReply, MineRequest,
 };
 use saline_targeting::Target;
 use tokio::sync::Notify;
 
 use crate::job::{JobControl, RunningJob};
-use crate::pending_answer::PendingAnswer;
+use crate::pending_answer::{PendingAnswer, wrong_answer};
 use crate::pillar::Pillar;
 use crate::{Host, JobContext, Modules};
 
@@ -208,12 +208,12 @@ pub(crate) fn update(
             .map(|entry| (entry.name.clone(), entry.digest()))
             .collect(),
         // What failed keeps its last value.
-        only: clear && failed.is_empty(),
+        forget_others: clear && failed.is_empty(),
     };
     let wanted = match ask(context, &offer)? {
         MineReply::Wanted(wanted) => wanted,
         MineReply::Refused(why) => return Err(Failure::Execution(why.to_string())),
-        _ => return Err(unexpected()),
+        _ => return Err(wrong_answer()),
     };
     let number = |at: u32| entries.get(usize::try_from(at).ok()?).cloned();
     let mut waiting: Vec<MineEntry> = wanted.into_iter().filter_map(number).collect();
@@ -259,7 +259,7 @@ pub(crate) fn store(
                 let before = entries.len();
                 entries.retain(|entry| entry.name != name);
                 if entries.len() == before {
-                    return Err(unexpected());
+                    return Err(wrong_answer());
                 }
                 failed.push(MineRefusal::Allowed { name, why }.to_string());
             }
@@ -274,7 +274,7 @@ pub(crate) fn store(
                 failed.push(format!("{}: {why}", names.join(", ")));
                 break;
             }
-            _ => return Err(unexpected()),
+            _ => return Err(wrong_answer()),
         }
     }
     Ok(failed)
@@ -311,9 +311,9 @@ pub(crate) fn run(context: &JobContext<'_>, function: &MineFunction) -> Result<M
     }
     let value = Packed::pack(&outcome.value);
     let bytes = value.as_bytes().len();
-    if bytes > MAX_MINE_VALUE {
+    if bytes > MAX_MINE_VALUE_BYTES {
         return Err(Failure::Execution(format!(
-            "{name} is not sent, since its value has {bytes} bytes, and one in the mine may have {MAX_MINE_VALUE}"
+            "{name} is not sent, since its value has {bytes} bytes, and one in the mine may have {MAX_MINE_VALUE_BYTES}"
         )));
     }
     let entry = MineEntry {
@@ -345,7 +345,7 @@ pub(crate) fn get(
         let page = match ask(context, &request)? {
             MineReply::Found(page) => page,
             MineReply::Refused(why) => return Err(Failure::Execution(why.to_string())),
-            _ => return Err(unexpected()),
+            _ => return Err(wrong_answer()),
         };
         let values = page.entries.iter();
         bytes += values
@@ -384,11 +384,6 @@ fn master<'a>(context: &JobContext<'a>) -> Result<&'a dyn MasterMine, Failure> {
         Failure::Execution(why.to_owned())
     })?;
     Ok(master.as_ref())
-}
-
-/// Returns the failure of an answer that is none to its request.
-pub(crate) fn unexpected() -> Failure {
-    Failure::Execution("the master gave an answer to another question".to_owned())
 }
 
 /// Returns whether two pillars have other functions of the mine.

@@ -26,6 +26,21 @@ pub enum NotAnswered {
     Refused(String),
 }
 
+/// What is said of an answer that no master gives to its request.
+const WRONG_ANSWER: &str = "the master gave an answer to another question";
+
+impl NotAnswered {
+    /// Returns the refusal of an answer that no master gives to its request.
+    pub fn wrong_answer() -> Self {
+        Self::Refused(WRONG_ANSWER.to_owned())
+    }
+}
+
+/// Returns the failure of a function that got an answer that no master gives to its request.
+pub(crate) fn wrong_answer() -> Failure {
+    Failure::Execution(WRONG_ANSWER.to_owned())
+}
+
 impl<R> PendingAnswer<R> {
     /// Returns the answer that comes over this channel.
     pub fn over(channel: oneshot::Receiver<Result<R, NotAnswered>>) -> Self {

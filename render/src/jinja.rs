@@ -6,7 +6,7 @@ use minijinja_contrib::{filters, globals};
 
 use crate::containers::{Mapping, entries, invalid, python_text};
 
-/// Adds them.
+/// Adds these filters, tests and functions to the engine.
 pub(crate) fn add(environment: &mut Environment<'static>) {
     for name in ["default", "d"] {
         environment.add_filter(name, default);

@@ -29,8 +29,8 @@ impl PillarMatches {
 }
 
 impl Target {
-    /// Whether a term of the target is about pillars, apart from those of nodegroups.
-    pub fn names_pillar(&self) -> bool {
+    /// Whether the target has terms over pillar, apart from those of nodegroups.
+    pub fn has_pillar_terms(&self) -> bool {
         match self.kind {
             TargetKind::Compound => self.parse().is_ok_and(|expression| {
                 let mut names = false;
@@ -41,13 +41,13 @@ impl Target {
         }
     }
 
-    /// Puts ids in the place of the terms over pillar. `included` are the minions for which the target is meant, with what
-    /// their pillars match; others must not get it where grains decide beside the pillars, since a term that matches all of these
-    /// becomes `*`. Where grains do not decide, the target becomes the list of the minions.
+    /// Replaces the terms over pillar with ids. `included` are the minions that the target includes, with the terms that their pillars
+    /// match. Where the target looks at grains too, the result must be sent to these minions alone: a term that matches all of them
+    /// becomes `*`. Otherwise the result is the list of these minions.
     ///
     /// # Errors
     /// When the expression is malformed, or too long with the ids.
-    pub fn put_pillar(
+    pub fn replace_pillar_terms(
         self,
         included: &[(&str, Option<PillarMatches>)],
     ) -> Result<Self, TargetError> {

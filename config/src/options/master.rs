@@ -510,12 +510,13 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::cachedir(
         "/var/cache/saline/master",
         "The folder of data whose loss costs no job: the last known grains of the minions, the files that minions handed in \
-         (`file_recv`), the uploads of `saline-cp`, and the key by which the local `saline` proves who it is.",
+         (`file_recv`), the uploads of `saline-cp`, the names of minions' own functions for \
+         completion, and the key by which the local `saline` proves who it is.",
     ),
     common::state_dir(
         "/var/lib/saline/master",
         "The folder of what must not be lost: the job store and its copies, the kept events with the places of reactor and \
-         returners, the tokens that let minions in, and when jobs of the schedule ran.",
+         returners, what minions left in the mine, the tokens that let minions in, and when jobs of the schedule ran.",
     ),
     common::sock_dir("/run/saline/master"),
     common::pidfile(),

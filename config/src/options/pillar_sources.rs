@@ -124,8 +124,10 @@ fn shown_option(name: &str) -> Result<String, String> {
         ));
     }
     Err(match nearest(name, known()) {
-        Some(near) => format!("has {name:?}, which is no option; did you mean {near:?}?"),
-        None => format!("has {name:?}, which is no option of the master"),
+        Some(near) => {
+            format!("has {name:?}, which is not an option of the master; did you mean {near:?}?")
+        }
+        None => format!("has {name:?}, which is not an option of the master"),
     })
 }
 

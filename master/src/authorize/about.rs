@@ -62,7 +62,7 @@ impl<'a> Reached<'a> {
         Self {
             minions,
             may_be_named,
-            by_pillar: target.names_pillar(),
+            by_pillar: target.has_pillar_terms(),
         }
     }
 }

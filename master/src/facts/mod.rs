@@ -2,11 +2,11 @@
 //!
 //! A function that decides about secrets takes [`IncludedBy<Trusted>`](IncludedBy), or the [`Trusted`] facts of one minion.
 
-mod chosen;
 mod reader;
+mod target_verdict;
 mod trusted;
 
-pub(crate) use chosen::TargetVerdict;
-pub use chosen::{Chosen, IncludedBy, KnownMinion};
 pub(crate) use reader::{FactsError, FactsReader};
+pub(crate) use target_verdict::TargetVerdict;
+pub use target_verdict::{IncludedBy, IncludedMinions, KnownMinion, PillarVerdict};
 pub use trusted::{Claimed, Trusted};

@@ -166,7 +166,10 @@ impl Mine {
             return MineAnswer::Busy(BUSY);
         };
         let done = match request {
-            MineRequest::Offer { entries, only } => self.offer(id, entries, only).await,
+            MineRequest::Offer {
+                entries,
+                forget_others,
+            } => self.offer(id, entries, forget_others).await,
             MineRequest::Store(entries) => self.store(id, entries).await,
             MineRequest::Delete(name) => {
                 let owner = id.clone();
@@ -218,10 +221,10 @@ impl Mine {
         &self,
         id: &MinionId,
         offered: Vec<(String, [u8; 32])>,
-        only: bool,
+        forget_others: bool,
     ) -> Result<MineReply, MineError> {
         let owner = id.clone();
-        let act = move |store: &MineStore| store.lacking(&owner, &offered, only);
+        let act = move |store: &MineStore| store.apply_offer(&owner, &offered, forget_others);
         // It may write too, and reads little.
         let _writing = self.turn(&self.0.writing).await?;
         let lacking = self.read(act).await?;
@@ -234,7 +237,8 @@ impl Mine {
             let Some(target) = entry.allowed.clone() else {
                 continue;
             };
-            let compiled = rules::compile(target, &settings.nodegroups, &settings.root_facts);
+            let compiled =
+                rules::compile_allowed(target, &settings.nodegroups, &settings.root_facts);
             if let Err(why) = compiled {
                 let name = entry.name.clone();
                 // What is here under the name may be for more minions than its owner wants now.
@@ -276,7 +280,7 @@ impl Mine {
             return Ok(MineReply::Refused(MineRefusal::NotAllowed));
         };
         let (nodegroups, root) = (settings.nodegroups, settings.root_facts);
-        let target = match rules::exact(asked.target.clone(), &nodegroups, &root) {
+        let target = match rules::with_exact_pillar(asked.target.clone(), &nodegroups, &root) {
             Ok(target) => target,
             Err(why) => return Ok(MineReply::Refused(MineRefusal::Target(why))),
         };

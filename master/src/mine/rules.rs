@@ -42,7 +42,7 @@ pub(super) fn permitted(
 ///
 /// # Errors
 /// When it is malformed, names what is unknown, or looks at what a minion says of itself; in one line.
-pub(super) fn compile(
+pub(super) fn compile_allowed(
     target: Target,
     nodegroups: &Nodegroups,
     root: &RootFacts,
@@ -68,7 +68,7 @@ pub(super) fn compile(
 ///
 /// # Errors
 /// When it looks at pillars in another way; in one line.
-pub(super) fn exact(
+pub(super) fn with_exact_pillar(
     target: Target,
     nodegroups: &Nodegroups,
     root: &RootFacts,
@@ -82,7 +82,7 @@ pub(super) fn exact(
         }
         _ => target,
     };
-    // What is malformed is told by who resolves it.
+    // A malformed target passes here: TargetResolver reports it.
     let expanded = exact.clone().expand(nodegroups, &root.assignments);
     let compiled = expanded.and_then(|expanded| expanded.target.compile());
     match compiled.is_ok_and(|target| target.needs_pillar()) {
@@ -125,7 +125,7 @@ impl Asker {
             return *decided;
         }
         let target = store::target(allowed);
-        let compiled = compile(target, &self.nodegroups, &self.root);
+        let compiled = compile_allowed(target, &self.nodegroups, &self.root);
         let candidate = Candidate {
             id: self.facts.id().as_str(),
             grains: self.facts.grains(),
@@ -186,7 +186,7 @@ mod tests {
         };
         let compile = |kind, expression: &str| {
             let expression = expression.to_owned();
-            compile(Target { kind, expression }, &Nodegroups::default(), &root)
+            compile_allowed(Target { kind, expression }, &Nodegroups::default(), &root)
         };
         for (kind, expression) in [
             (TargetKind::Glob, "web*"),
@@ -213,7 +213,7 @@ mod tests {
         let exact = |kind, expression: &str| {
             let expression = expression.to_owned();
             let root = RootFacts::default();
-            exact(Target { kind, expression }, &Nodegroups::default(), &root)
+            with_exact_pillar(Target { kind, expression }, &Nodegroups::default(), &root)
         };
         for kind in [TargetKind::Pillar, TargetKind::PillarExact] {
             let target = exact(kind, "password:h*").unwrap();

@@ -89,13 +89,13 @@ impl MineStore {
         (load(&self.entries), load(&self.bytes))
     }
 
-    /// Returns the numbers of the offered entries that the minion has not left here, and forgets its others if `only` these
-    /// count.
-    pub(super) fn lacking(
+    /// Returns the numbers of the offered entries that the minion has not left here. With `forget_others`, its entries that it does
+    /// not offer are removed.
+    pub(super) fn apply_offer(
         &self,
         id: &MinionId,
         offered: &[(String, [u8; 32])],
-        only: bool,
+        forget_others: bool,
     ) -> Result<Vec<u32>, StoreError> {
         let known: Vec<(String, Vec<u8>)> = self.read(|connection| {
             let mut rows =
@@ -106,7 +106,7 @@ impl MineStore {
         let is_offered = |name: &str| offered.iter().any(|(own, _)| own == name);
         let others = known.iter().map(|(name, _)| name.as_str());
         let others: Vec<&str> = others.filter(|name| !is_offered(name)).collect();
-        if only && !others.is_empty() {
+        if forget_others && !others.is_empty() {
             self.change(id, |transaction| {
                 others
                     .iter()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use saline_channel::PublicIdentity;
 use saline_config::{MasterConfig, MineRule};
 use saline_data::Value;
-use saline_messages::{GrainsReport, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_VALUE};
+use saline_messages::{GrainsReport, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_VALUE_BYTES};
 use saline_protocol::transport::Clock;
 use saline_targeting::{TargetKind, TextPattern};
 
@@ -138,12 +138,12 @@ fn everybody() -> Target {
 async fn a_minion_sends_only_what_has_changed() {
     let scene = Scene::new(|_| {}).await;
     let (a, b) = (value("a", "1", None), value("b", "1", None));
-    let offer = |entries: &[&MineEntry], only| MineRequest::Offer {
+    let offer = |entries: &[&MineEntry], forget_others| MineRequest::Offer {
         entries: entries
             .iter()
             .map(|entry| (entry.name.clone(), entry.digest()))
             .collect(),
-        only,
+        forget_others,
     };
     let wanted = |numbers: &[u32]| MineReply::Wanted(numbers.to_vec());
     assert_eq!(
@@ -289,11 +289,11 @@ async fn a_minion_has_bounded_room() {
     let scene = Scene::new(|_| {}).await;
     let large = |name: &str| MineEntry {
         name: name.to_owned(),
-        value: Packed::from_bytes(vec![0xc0; MAX_MINE_VALUE - 10]),
+        value: Packed::from_bytes(vec![0xc0; MAX_MINE_VALUE_BYTES - 10]),
         allowed: None,
     };
     let full = MineReply::Refused(MineRefusal::NoRoom);
-    for number in 0..MAX_MINE_BYTES / MAX_MINE_VALUE {
+    for number in 0..MAX_MINE_BYTES / MAX_MINE_VALUE_BYTES {
         let stored = scene.store("web1", &[large(&number.to_string())]).await;
         assert_eq!(stored, MineReply::Done);
     }

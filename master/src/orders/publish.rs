@@ -25,7 +25,7 @@ use crate::authorize::{About, Action, AddressedJob, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::decisions::{AllowedOrder, Decisions, Details};
 use crate::events::Events;
-use crate::facts::Chosen;
+use crate::facts::IncludedMinions;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
 use crate::publisher::MinionPublisher;
@@ -229,7 +229,7 @@ impl PublishOrder {
         principal: &Principal,
         request: &PublishRequest,
     ) -> Result<OrderedMinions, OrderError> {
-        if request.target.names_pillar() {
+        if request.target.has_pillar_terms() {
             self.check_pillar_target(principal, request).await?;
         }
         let resolved = self.clock.now();
@@ -249,7 +249,7 @@ impl PublishOrder {
         // minions is for targets that ids alone decide.
         let is_apart = request.private || target.needs_grains();
         let mut target = target.target().clone();
-        let by_claims = matches!(minions, Chosen::ByClaimed(_));
+        let by_claims = matches!(minions, IncludedMinions::ByClaimed(_));
         let mut ids = minions.into_ids();
         if let Some(most) = request.subset {
             ids = self.choose(ids, most, found)?;

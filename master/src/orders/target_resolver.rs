@@ -11,7 +11,7 @@ use saline_targeting::{
 };
 
 use crate::authorize::{Authorizer, Principal};
-use crate::facts::{Chosen, FactsError, FactsReader, KnownMinion, TargetVerdict};
+use crate::facts::{FactsError, FactsReader, IncludedMinions, KnownMinion, TargetVerdict};
 use crate::pillar::Pillars;
 use crate::settings::RootFacts;
 
@@ -29,7 +29,7 @@ pub struct ResolvedTarget {
     /// The target without what only a master knows, as minions get it.
     pub target: CompiledTarget,
     /// The minions, sorted by id, and on what the decision rests.
-    pub minions: Chosen,
+    pub minions: IncludedMinions,
     /// The minions, sorted by id, about which the target cannot decide, since they have reported no grains. They are
     /// among the `minions` only where they were asked for.
     pub without_grains: Vec<MinionId>,
@@ -280,7 +280,11 @@ pub fn resolve_among(
             let all = accepted.iter().zip(pillars);
             let included = all.filter(|(id, _)| minions.binary_search(id).is_ok());
             let included: Vec<_> = included.map(|(id, it)| (id.as_str(), it)).collect();
-            target.target().clone().put_pillar(&included)?.compile()?
+            target
+                .target()
+                .clone()
+                .replace_pillar_terms(&included)?
+                .compile()?
         }
         false => target.clone(),
     };
@@ -323,7 +327,7 @@ mod tests {
             pillar: None,
         };
         let resolved = resolve_among(&target, &ids, vec![known], &root, include_unknown).unwrap();
-        let is_trusted = matches!(resolved.minions, Chosen::ByTrusted(_));
+        let is_trusted = matches!(resolved.minions, IncludedMinions::ByTrusted(_));
         let ids = resolved.minions.into_ids();
         let ids: Vec<&str> = ids.iter().map(MinionId::as_str).collect();
         (is_trusted, ids.join(" "))

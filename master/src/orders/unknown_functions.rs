@@ -12,9 +12,9 @@ use crate::sessions::Sessions;
 /// The most modules that a refusal names: minions choose the names of their own ones.
 const MAX_SHOWN: usize = 50;
 
-/// Returns why a job of the function `fun`, or of several, is refused that is created then for these minions: none of those that
-/// would begin it can know a function. A minion whose functions the master does not know may know any. A job that `waits` for
-/// minions may be begun by those that are away, too.
+/// Returns why a job is refused, or none if it is not. `fun` is a function, or several with commas between them. A job is refused if
+/// one of them is known to none of the minions that would begin it. A minion that has not reported its functions may know any. If the
+/// job `waits` for minions, those that are away count too.
 pub(super) fn refusal(
     sessions: &Sessions,
     fun: &str,

@@ -12,32 +12,30 @@ use std::time::Duration;
 use saline_data::Packed;
 use saline_messages::MinionId;
 use saline_protocol::transport::Instant;
-use saline_targeting::{CompiledTarget, PillarMatches, TooManySteps};
+use saline_targeting::CompiledTarget;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::version::SourceVersion;
 use super::{AT_ONCE, AskedEnvironments, COMPILE_TIMEOUT, Parts, Pillars};
+use crate::facts::PillarVerdict;
 
 /// How long the pillars that a target looks at are compiled. Less than an operator's program waits for an answer.
 const MATCHING_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Which terms of a target a pillar matches, or that a regular expression took too many steps with it; none where the pillar is
-/// not known.
-pub(super) type Known = Option<Result<PillarMatches, TooManySteps>>;
 
 /// The pillars that one target looks at.
 struct Search {
     target: Arc<CompiledTarget>,
     ids: Vec<MinionId>,
-    found: Mutex<Vec<Known>>,
+    found: Mutex<Vec<PillarVerdict>>,
     /// The places of the minions whose pillars are to be compiled.
     missing: Mutex<Vec<usize>>,
     next: AtomicUsize,
 }
 
 impl Pillars {
-    /// Finds out which terms of the target the pillars of these minions match, in their order. Pillars that are to be compiled
-    /// are compiled on all processors, as long as there is time; what was compiled is kept for the next target. A pillar with
-    /// errors is the last one without, if there is one.
+    /// Finds out which terms of the target the pillars of these minions match, in the order of the minions. Pillars that are not
+    /// kept are compiled, one on each processor and at most [`AT_ONCE`], until the time is over, and are kept for the next
+    /// target. A minion whose pillar has errors is judged by its last pillar without errors.
     ///
     /// # Cancel safety
     /// The compilations that were begun are finished.
@@ -45,7 +43,7 @@ impl Pillars {
         &self,
         ids: Vec<MinionId>,
         target: &Arc<CompiledTarget>,
-    ) -> Vec<Known> {
+    ) -> Vec<PillarVerdict> {
         self.match_target_within(MATCHING_TIMEOUT, ids, target)
             .await
     }
@@ -55,7 +53,7 @@ impl Pillars {
         time: Duration,
         ids: Vec<MinionId>,
         target: &Arc<CompiledTarget>,
-    ) -> Vec<Known> {
+    ) -> Vec<PillarVerdict> {
         let clock = self.0.context.clock;
         let began = clock.now();
         let ends = clock.after(time);
@@ -73,32 +71,30 @@ impl Pillars {
         });
         // Otherwise it panicked, which the runtime logs, and no pillar is known.
         if looking.await.is_ok() {
-            // One future for each turn that there is. Those beyond the processors have nothing to do.
             let processors = available_parallelism().map_or(1, usize::from);
-            let compile = |number: usize| self.compile_missing(&search, ends, number < processors);
-            let compiling = async {
-                tokio::join!(
-                    compile(0),
-                    compile(1),
-                    compile(2),
-                    compile(3),
-                    compile(4),
-                    compile(5),
-                    compile(6),
-                    compile(7)
-                )
-            };
-            const { assert!(AT_ONCE == 8) };
+            let compiling: Vec<_> = (0..processors.min(AT_ONCE))
+                .map(|_| {
+                    let (this, search) = (self.clone(), Arc::clone(&search));
+                    let compile = async move { this.compile_missing(&search, ends).await };
+                    AbortOnDropHandle::new(self.0.context.spawn(compile))
+                })
+                .collect();
             // What is not known then is told as not known.
-            let _ = clock.deadline(ends, compiling).await;
+            let ended = async {
+                for task in compiling {
+                    // It panicked otherwise, which the runtime logs.
+                    let _ = task.await;
+                }
+            };
+            let _ = clock.deadline(ends, ended).await;
         }
         std::mem::take(&mut *search.found())
     }
 
     /// Compiles the pillars that are missing, one after the other, until all are taken or the time is over.
-    async fn compile_missing(&self, search: &Arc<Search>, ends: Instant, has_processor: bool) {
+    async fn compile_missing(&self, search: &Search, ends: Instant) {
         let asked = AskedEnvironments::default();
-        while has_processor && self.0.context.clock.now() < ends {
+        while self.0.context.clock.now() < ends {
             let Some((place, id)) = search.next_missing() else {
                 return;
             };
@@ -158,13 +154,13 @@ impl Search {
         Some((place, self.ids.get(place)?.clone()))
     }
 
-    fn note(&self, place: usize, known: Known) {
+    fn note(&self, place: usize, known: PillarVerdict) {
         if let Some(found) = self.found().get_mut(place) {
             *found = known;
         }
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Vec<Known>> {
+    fn found(&self) -> std::sync::MutexGuard<'_, Vec<PillarVerdict>> {
         lock(&self.found)
     }
 }
@@ -175,7 +171,7 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Matches a pillar; it is not known if it cannot be unpacked, which never happens to one that was packed here.
-fn matches(packed: &Packed, target: &CompiledTarget) -> Known {
+fn matches(packed: &Packed, target: &CompiledTarget) -> PillarVerdict {
     let pillar = packed.unpack().ok()?;
     Some(target.match_pillar(&pillar))
 }

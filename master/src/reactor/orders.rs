@@ -171,8 +171,8 @@ impl Reactor {
 }
 
 impl Reactor {
-    /// Begins a run when it has its turn. Events that are worked on after this one do not wait for that; the cursor on the disk does, so
-    /// that a run that waits is ordered again by the next start of the master.
+    /// Begins a run when it has its turn. While fewer than [`MAX_WAITING_RUNS`](super::MAX_WAITING_RUNS) wait, later events are not
+    /// delayed. The cursor on the disk waits for the run, so the next start of the master orders it again.
     async fn begin_later(
         self: &Arc<Self>,
         held: &Arc<HeldEvent>,

@@ -199,7 +199,7 @@ pub(super) async fn minions(
     include_unknown: bool,
 ) -> Result<Vec<MinionId>, Failure> {
     let target = Target { kind, expression };
-    if target.names_pillar() {
+    if target.has_pillar_terms() {
         // What comes of the search would tell of values.
         run.check_minions(&target, &[]).await?;
     }

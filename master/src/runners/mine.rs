@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use saline_data::{Packed, Value};
 use saline_functions::{Failure, function};
-use saline_messages::{MAX_MINE_FUNCTIONS, is_mine_name};
+use saline_messages::mine_names;
 use saline_targeting::TargetKind;
 
 use super::cache::{mine_too_large, minions};
@@ -39,7 +39,7 @@ async fn get(
     fun: Value,
     #[default("glob")] tgt_type: TargetKind,
 ) -> Result<Returned, Failure> {
-    let (functions, is_one) = names(&fun)?;
+    let (functions, is_one) = mine_names(&fun).map_err(Failure::Invocation)?;
     let minions = minions(run, tgt, tgt_type, false).await?;
     let mine = &run.parts.mine;
     let found = mine.entries(minions, functions.clone(), MAX_RETURN).await?;
@@ -58,30 +58,4 @@ async fn get(
         Some((name.clone(), Packed::map(entries)))
     });
     Ok(Packed::map(all.collect::<Vec<_>>()).into())
-}
-
-/// Returns the names of an argument `fun`, and whether it names one by itself.
-fn names(fun: &Value) -> Result<(Vec<String>, bool), Failure> {
-    let wrong = || {
-        Failure::Invocation(format!(
-            "fun takes the name of a function or of an alias, or at most {MAX_MINE_FUNCTIONS} of them"
-        ))
-    };
-    let (names, is_one): (Vec<String>, bool) = match fun {
-        Value::Text(text) => {
-            let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-            let is_one = names.len() == 1;
-            (names, is_one)
-        }
-        Value::List(names) => {
-            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
-            (names.collect::<Option<_>>().ok_or_else(wrong)?, false)
-        }
-        _ => return Err(wrong()),
-    };
-    let are_names = names.iter().all(|name| is_mine_name(name));
-    match are_names && (1..=MAX_MINE_FUNCTIONS).contains(&names.len()) {
-        true => Ok((names, is_one)),
-        false => Err(wrong()),
-    }
 }

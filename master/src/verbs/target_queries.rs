@@ -22,7 +22,7 @@ impl TargetQueries {
         include_unknown: bool,
     ) -> OperatorReply {
         let asked = target.clone();
-        if asked.names_pillar() {
+        if asked.has_pillar_terms() {
             // What comes of the search would tell of values.
             let about = About::Minions(Reached::by(&asked, &[]));
             let decided = self

@@ -33,18 +33,16 @@ enum Answer {
 impl Answer {
     /// Hands an answer to the function that waits for it.
     fn give(self, answer: Result<CallerReply, NotAnswered>) {
-        let unexpected =
-            || NotAnswered::Refused("the master gave an answer to another question".to_owned());
         // An error means that nobody waits any more.
         match self {
             Self::Pillar(sender) => drop(sender.send(match answer {
                 Ok(CallerReply::Pillar(reply)) => Ok(reply),
-                Ok(_) => Err(unexpected()),
+                Ok(_) => Err(NotAnswered::wrong_answer()),
                 Err(why) => Err(why),
             })),
             Self::Mine(sender) => drop(sender.send(match answer {
                 Ok(CallerReply::Mine(reply)) => Ok(reply),
-                Ok(_) => Err(unexpected()),
+                Ok(_) => Err(NotAnswered::wrong_answer()),
                 Err(why) => Err(why),
             })),
         }

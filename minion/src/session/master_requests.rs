@@ -52,7 +52,7 @@ impl MasterRequests {
         let request = MinionRequest::Files(request);
         match self.ask(Class::File, &request, is_part, within).await? {
             MinionReply::Files(reply) => Ok(reply),
-            _ => Err(unexpected()),
+            _ => Err(NotAnswered::wrong_answer()),
         }
     }
 
@@ -70,7 +70,7 @@ impl MasterRequests {
         let request = MinionRequest::Pillar(request);
         match self.ask(Class::Bulk, &request, is_part, within).await? {
             MinionReply::Pillar(reply) => Ok(reply),
-            _ => Err(unexpected()),
+            _ => Err(NotAnswered::wrong_answer()),
         }
     }
 
@@ -83,7 +83,7 @@ impl MasterRequests {
         let request = MinionRequest::Mine(request);
         match self.ask(Class::Bulk, &request, is_page, within).await? {
             MinionReply::Mine(reply) => Ok(reply),
-            _ => Err(unexpected()),
+            _ => Err(NotAnswered::wrong_answer()),
         }
     }
 
@@ -144,10 +144,6 @@ impl MasterRequests {
     fn size(&self) -> MutexGuard<'_, MessageSize> {
         self.size.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn unexpected() -> NotAnswered {
-    NotAnswered::Refused("the master gave an answer to another question".to_owned())
 }
 
 /// Returns what a function does that has no answer.

@@ -3,10 +3,11 @@
 use saline_config::MineFunction;
 use saline_data::Value;
 use saline_functions::{Failure, Mapping, function};
-use saline_messages::{Arguments, MAX_MINE_FUNCTIONS, MineReply, MineRequest, is_mine_name};
+use saline_messages::{Arguments, MineReply, MineRequest, is_mine_name, mine_names};
 use saline_targeting::{Target, TargetKind};
 
-use crate::mine::{ask, configured, run, store, unexpected, update as update_all};
+use crate::mine::{ask, configured, run, store, update as update_all};
+use crate::pending_answer::wrong_answer;
 use crate::{Functions, JobContext, Outcome};
 
 pub(super) const FUNCTIONS: Functions = &[&DELETE, &FLUSH, &GET, &SEND, &UPDATE, &VALID];
@@ -37,7 +38,7 @@ fn get(
     #[default(false)] exclude_minion: bool,
 ) -> Result<Value, Failure> {
     let target = target(tgt, tgt_type)?;
-    let (functions, is_one) = names(&fun)?;
+    let (functions, is_one) = mine_names(&fun).map_err(Failure::Invocation)?;
     let own = job.host.events.id();
     let mut by_function: Vec<Mapping> = vec![Vec::new(); functions.len()];
     for entry in crate::mine::get(job, &target, &functions)? {
@@ -153,7 +154,7 @@ fn update(
 fn delete(job: &JobContext<'_>, fun: String) -> Result<bool, Failure> {
     if !is_mine_name(&fun) {
         return Err(Failure::Invocation(format!(
-            "{fun:?} is no name in the mine"
+            "{fun:?} is not a valid name in the mine"
         )));
     }
     done(job, &MineRequest::Delete(fun))
@@ -211,7 +212,7 @@ fn done(job: &JobContext<'_>, request: &MineRequest) -> Result<bool, Failure> {
     match ask(job, request)? {
         MineReply::Done => Ok(true),
         MineReply::Refused(why) => Err(Failure::Execution(why.to_string())),
-        _ => Err(unexpected()),
+        _ => Err(wrong_answer()),
     }
 }
 
@@ -229,31 +230,5 @@ fn target(tgt: Value, kind: TargetKind) -> Result<Target, Failure> {
         _ => Err(Failure::Invocation(
             "tgt takes a target, or a list of ids".to_owned(),
         )),
-    }
-}
-
-/// Returns the names of an argument `fun`, and whether it names one by itself.
-fn names(fun: &Value) -> Result<(Vec<String>, bool), Failure> {
-    let wrong = || {
-        Failure::Invocation(format!(
-            "fun takes the name of a function or of an alias, or at most {MAX_MINE_FUNCTIONS} of them"
-        ))
-    };
-    let (names, is_one): (Vec<String>, bool) = match fun {
-        Value::Text(text) => {
-            let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-            let is_one = names.len() == 1;
-            (names, is_one)
-        }
-        Value::List(names) => {
-            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
-            (names.collect::<Option<_>>().ok_or_else(wrong)?, false)
-        }
-        _ => return Err(wrong()),
-    };
-    let are_names = names.iter().all(|name| is_mine_name(name));
-    match are_names && (1..=MAX_MINE_FUNCTIONS).contains(&names.len()) {
-        true => Ok((names, is_one)),
-        false => Err(wrong()),
     }
 }

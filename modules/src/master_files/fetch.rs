@@ -12,9 +12,9 @@ use saline_functions::Failure;
 use saline_jailed_files::{InnerPath, NewFile};
 use saline_messages::{FilePlace, FileReply, FileRequest, SeenFile, TransferDigest, TransferId};
 
-use super::{FileCache, unexpected};
+use super::FileCache;
 use crate::JobContext;
-use crate::pending_answer::PendingAnswer;
+use crate::pending_answer::{PendingAnswer, wrong_answer};
 
 /// The name under which a file is written until it is complete begins with this.
 pub(super) const TEMPORARY: &str = ".saline-part-";
@@ -32,7 +32,7 @@ const OTHER_FETCHES: Duration = Duration::from_millis(200);
 pub(crate) fn look(job: &JobContext<'_>, place: &FilePlace) -> Result<SeenFile, Failure> {
     match job.ask_about_files(&FileRequest::Look(place.clone()))? {
         FileReply::Seen(seen) => Ok(seen),
-        _ => Err(unexpected()),
+        _ => Err(wrong_answer()),
     }
 }
 
@@ -263,12 +263,12 @@ fn receive_into(
             FileReply::Part(part) => part,
             FileReply::Changed => return Ok(Received::Changed),
             FileReply::Refused(why) => return Err(Failure::Execution(why.to_string()).into()),
-            _ => return Err(unexpected().into()),
+            _ => return Err(wrong_answer().into()),
         };
         let is_next =
             part.offset == offset && part.transfer == seen.transfer && part.total == seen.size;
         if !is_next || part.bytes.is_empty() || part.end().is_none() {
-            return Err(unexpected().into());
+            return Err(wrong_answer().into());
         }
         file.write_all(&part.bytes)?;
         digest.update(&part.bytes);

@@ -4,8 +4,8 @@ use saline_data::Value;
 use saline_functions::Failure;
 use saline_messages::{FileEntry, FileRefusal, FileReply, FileRequest};
 
-use super::unexpected;
 use crate::JobContext;
+use crate::pending_answer::wrong_answer;
 
 /// The most bytes of a page that is asked for.
 const PAGE: u64 = 48 * 1024;
@@ -32,7 +32,7 @@ pub(crate) fn list(
             FileReply::Listed(page) => page,
             FileReply::Refused(FileRefusal::NoFile) => return Ok(false),
             FileReply::Refused(why) => return Err(Failure::Execution(why.to_string())),
-            _ => return Err(unexpected()),
+            _ => return Err(wrong_answer()),
         };
         let last = page.entries.last().map(|entry| entry.path.clone());
         page.entries.into_iter().try_for_each(&mut take)?;

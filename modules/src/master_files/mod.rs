@@ -89,11 +89,6 @@ impl JobContext<'_> {
     }
 }
 
-/// Returns the failure of an answer that no master gives to this request.
-fn unexpected() -> Failure {
-    Failure::Execution("the master gave an answer to another question".to_owned())
-}
-
 impl JobContext<'_> {
     /// Returns the bytes of the next part that is handed in at the master.
     ///

@@ -289,7 +289,7 @@ fn more_functions_than_the_master_takes_are_not_told() {
     let (bench, folder) = bench(&scripts);
     bench.modules.describe_executables(&bench.host);
     let known = bench.modules.known_functions(folder.path());
-    assert!(known.to_bytes().len() < saline_messages::MAX_FUNCTIONS);
+    assert!(known.to_bytes().len() < saline_messages::MAX_FUNCTIONS_BYTES);
     assert!(known.own.is_empty() && known.undescribed.is_empty() && known.may_grow);
     assert!(known.may_know("m3.any") && !known.may_know("test.pnig"));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use saline_config::MineFunction;
 use saline_data::Packed;
 use saline_messages::{
-    FoundEntry, MAX_MINE_VALUE, MineEntry, MinePage, MineRefusal, MineReply, MineRequest,
+    FoundEntry, MAX_MINE_VALUE_BYTES, MineEntry, MinePage, MineRefusal, MineReply, MineRequest,
 };
 use saline_targeting::{Target, TargetKind};
 use tokio::sync::oneshot;
@@ -104,7 +104,7 @@ fn what_is_sent_is_the_value_of_the_function_with_its_rule() {
 #[test]
 fn a_function_that_fails_or_is_too_large_is_not_sent() {
     let (bench, script) = minion("{}");
-    let large = "x".repeat(MAX_MINE_VALUE);
+    let large = "x".repeat(MAX_MINE_VALUE_BYTES);
     for (arguments, expected) in [
         (vec!["test.absent"], "test.absent"),
         (vec!["test.echo", large.as_str()], "bytes"),
@@ -131,12 +131,15 @@ fn an_update_sends_what_the_master_lacks() {
     assert!(text(&updated).contains("test.absent"), "{updated:?}");
     match script.asked().as_slice() {
         [
-            MineRequest::Offer { entries, only },
+            MineRequest::Offer {
+                entries,
+                forget_others,
+            },
             MineRequest::Store(stored),
         ] => {
             let names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, ["test.ping", "own", "by_rule"]);
-            assert!(!only);
+            assert!(!forget_others);
             assert_eq!(stored.len(), 1);
             assert_eq!(stored[0].name, "own");
             assert_eq!(stored[0].digest(), entries[1].1);
@@ -152,7 +155,10 @@ fn an_update_sends_what_the_master_lacks() {
     assert_eq!(bench.call("mine.update", &[], &named), Outcome::from(true));
     assert!(matches!(
         script.asked().as_slice(),
-        [MineRequest::Offer { only: true, .. }]
+        [MineRequest::Offer {
+            forget_others: true,
+            ..
+        }]
     ));
 }
 

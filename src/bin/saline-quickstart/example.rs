@@ -33,7 +33,7 @@ pub struct Consequence {
     pub description: &'static str,
     /// The minion whose returns are waited for.
     pub minion: &'static str,
-    /// How many.
+    /// How many returns are waited for.
     pub returns: usize,
 }
 

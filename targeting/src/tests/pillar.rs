@@ -111,7 +111,7 @@ fn the_master_alone_is_told_what_is_searched_for_in_pillars() {
             (*id, matches.map(|it| compiled.match_pillar(it).unwrap()))
         });
         let matches: Vec<_> = matches.collect();
-        let published = target.put_pillar(&matches).unwrap();
+        let published = target.replace_pillar_terms(&matches).unwrap();
         assert!(!published.clone().compile().unwrap().needs_pillar());
         (published.kind, published.expression)
     };

@@ -2,9 +2,9 @@
 
 use saline_data::Packed;
 use saline_messages::{
-    Arguments, CallerRequest, CallerReturn, FunctionsReport, GrainsReport, Jid, MAX_MINE_VALUE,
-    MineEntry, MineRequest, MinionEvent, MinionEvents, MinionRequest, Outgoing, RequestId, Return,
-    ReturnPart, StartId,
+    Arguments, CallerRequest, CallerReturn, FunctionsReport, GrainsReport, Jid,
+    MAX_MINE_VALUE_BYTES, MineEntry, MineRequest, MinionEvent, MinionEvents, MinionRequest,
+    Outgoing, RequestId, Return, ReturnPart, StartId,
 };
 
 use super::*;
@@ -193,7 +193,7 @@ async fn what_a_minion_leaves_in_the_mine_and_asks_of_it_is_bounded() {
     is_bounded(&mine(MineRequest::Flush), 300, UNBOUNDED).await;
     let entry = MineEntry {
         name: String::new(),
-        value: Packed::from_bytes(vec![0; MAX_MINE_VALUE]),
+        value: Packed::from_bytes(vec![0; MAX_MINE_VALUE_BYTES]),
         allowed: None,
     };
     is_bounded(&mine(MineRequest::Store(vec![entry])), 16, UNBOUNDED).await;

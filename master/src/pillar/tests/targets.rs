@@ -3,7 +3,7 @@
 use saline_targeting::{NodegroupDefinition, Nodegroups, Target, TargetKind};
 
 use super::*;
-use crate::facts::Chosen;
+use crate::facts::IncludedMinions;
 use crate::orders::ResolvedTarget;
 
 impl Scene {
@@ -64,7 +64,7 @@ async fn a_target_chooses_by_the_pillars_that_the_master_compiles() {
         scene.expect_included(expression, included, "").await;
     }
     let resolved = scene.resolve("I@port:80").await;
-    assert!(matches!(resolved.minions, Chosen::ByTrusted(_)));
+    assert!(matches!(resolved.minions, IncludedMinions::ByTrusted(_)));
     let target = resolved.target.target();
     assert_eq!(
         (target.kind, target.expression.as_str()),
@@ -73,7 +73,7 @@ async fn a_target_chooses_by_the_pillars_that_the_master_compiles() {
     // Grains that are no trusted ones decide beside it, and the minion judges them again.
     scene.report("web1", "{rack: a}");
     let resolved = scene.resolve("I@role:web and G@rack:a").await;
-    assert!(matches!(resolved.minions, Chosen::ByClaimed(_)));
+    assert!(matches!(resolved.minions, IncludedMinions::ByClaimed(_)));
     assert_eq!(resolved.target.target().expression, "* and G@rack:a");
 }
 

@@ -100,10 +100,10 @@ pub(super) fn set_system_date(
 ///     The hour, from 0 to 23.
 ///
 /// minutes
-///     The minute.
+///     The minute, from 0 to 59.
 ///
 /// seconds
-///     The second.
+///     The second, from 0 to 59.
 ///
 /// utc_offset
 ///     As in `system.set_system_time`.

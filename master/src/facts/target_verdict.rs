@@ -12,20 +12,23 @@ use saline_targeting::{
 use super::trusted::{Claimed, Facts, Trusted};
 use crate::settings::RootFacts;
 
+/// Which terms of a target the pillar of a minion matches, or that a regular expression took too many steps with it; none where the
+/// pillar is not known.
+pub type PillarVerdict = Option<Result<PillarMatches, TooManySteps>>;
+
 /// What the master knows of one minion by which a target decides.
 #[derive(Debug, Clone, Default)]
 pub struct KnownMinion {
     /// The grains that it reported; none before it did.
     pub grains: Option<Arc<PackedGrains>>,
-    /// Which terms of the target its pillar matches, or that a regular expression took too many steps with it; none where the
-    /// pillar is not known.
-    pub pillar: Option<Result<PillarMatches, TooManySteps>>,
+    /// What its pillar says of the target.
+    pub pillar: PillarVerdict,
 }
 
 /// What a target says of accepted minions. Each list is sorted by id.
 #[derive(Debug)]
 pub(crate) struct TargetVerdict {
-    pub(crate) included: Chosen,
+    pub(crate) included: IncludedMinions,
     /// Those about which it cannot decide without their pillars.
     pub(crate) without_pillar: Vec<MinionId>,
     /// Those about which it cannot decide without their grains.
@@ -51,12 +54,12 @@ impl TargetVerdict {
             true => judge(
                 target,
                 known.map(|(id, known)| (Trusted::of(id, known.grains, root), known.pillar)),
-                Chosen::ByTrusted,
+                IncludedMinions::ByTrusted,
             ),
             false => judge(
                 target,
                 known.map(|(id, known)| (Claimed::of(id, known.grains), known.pillar)),
-                Chosen::ByClaimed,
+                IncludedMinions::ByClaimed,
             ),
         }
     }
@@ -65,8 +68,8 @@ impl TargetVerdict {
 /// Judges each of these minions, which come in the order of their ids.
 fn judge<F: Facts>(
     target: &CompiledTarget,
-    minions: impl Iterator<Item = (F, Option<Result<PillarMatches, TooManySteps>>)>,
-    by: impl FnOnce(IncludedBy<F>) -> Chosen,
+    minions: impl Iterator<Item = (F, PillarVerdict)>,
+    by: impl FnOnce(IncludedBy<F>) -> IncludedMinions,
 ) -> TargetVerdict {
     let mut included = Vec::new();
     let (mut without_pillar, mut without_grains) = (Vec::new(), Vec::new());
@@ -138,14 +141,14 @@ impl<F> IncludedBy<F> {
 
 /// The minions that a target includes, by id, with the facts on which that rests.
 #[derive(Debug)]
-pub enum Chosen {
+pub enum IncludedMinions {
     /// Trusted facts alone decided.
     ByTrusted(IncludedBy<Trusted>),
-    /// What a minion says of itself may have decided, or that it was asked for though it has not said it.
+    /// Claims of minions may have decided, or minions without reported grains were included on request.
     ByClaimed(IncludedBy<Claimed>),
 }
 
-impl Chosen {
+impl IncludedMinions {
     /// Returns the minions, for what is no secret.
     pub fn into_ids(self) -> Vec<MinionId> {
         match self {
@@ -154,7 +157,7 @@ impl Chosen {
         }
     }
 
-    /// Adds minions about which nothing decided. The whole is then claimed.
+    /// Adds minions that were included without a decision. The result rests on claims.
     pub(crate) fn with(self, more: &[MinionId]) -> Self {
         let mut minions = self.into_ids();
         minions.extend_from_slice(more);
@@ -164,7 +167,7 @@ impl Chosen {
     }
 }
 
-impl Deref for Chosen {
+impl Deref for IncludedMinions {
     type Target = [MinionId];
 
     fn deref(&self) -> &[MinionId] {
