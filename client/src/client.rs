@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_messages::{
-    Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, OrderWarning,
-    Published, RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest,
-    UploadReply, UploadRequest,
+    EventsPage, EventsRequest, Jid, KeyReply, KeyRequest, LastSeen, LoginReply, LoginRequest,
+    LoginToken, MinionId, NetapiClient, OperatorReply, OperatorRequest, OrderWarning, Published,
+    RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest, UploadReply,
+    UploadRequest,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
 
+use crate::acting::ActingMaster;
 use crate::master::Master;
 use crate::operator_session::OperatorSession;
 use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, RunnerSpec};
@@ -22,6 +24,8 @@ use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, R
 #[derive(Debug)]
 pub struct Client {
     session: Arc<OperatorSession>,
+    /// The session, or what puts the token of a login before each request.
+    master: Arc<dyn Master>,
     timeout: Duration,
 }
 
@@ -35,10 +39,82 @@ impl Client {
     /// # Cancel safety
     /// When the future is dropped, nothing stays connected.
     pub async fn connect(config: &MasterConfig, registry: &Registry) -> Result<Self, ClientError> {
+        let session = Arc::new(OperatorSession::connect(config, registry).await?);
         Ok(Self {
-            session: Arc::new(OperatorSession::connect(config, registry).await?),
+            master: Arc::clone(&session) as Arc<dyn Master>,
+            session,
             timeout: config.timeout,
         })
+    }
+
+    /// Returns a client over the same connection that asks for everything in the name of the user of a login, by this client of
+    /// an API; `None` on the command line.
+    pub fn acting(&self, token: LoginToken, client: Option<NetapiClient>) -> Self {
+        Self {
+            session: Arc::clone(&self.session),
+            master: Arc::new(ActingMaster {
+                session: Arc::clone(&self.session),
+                token,
+                client,
+            }),
+            timeout: self.timeout,
+        }
+    }
+
+    /// Waits for a reply of the master.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn ping(&self) -> Result<(), ClientError> {
+        match self.ask(&OperatorRequest::Ping).await? {
+            OperatorReply::Pong => Ok(()),
+            _ => Err(ClientError::WrongAnswer("Ping")),
+        }
+    }
+
+    /// Logs a user in.
+    ///
+    /// # Errors
+    /// `NotAllowed` when nobody may log in; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The token may be valid all the same.
+    pub async fn log_in(&self, request: LoginRequest) -> Result<LoginReply, ClientError> {
+        match self.ask(&OperatorRequest::Login(request)).await? {
+            OperatorReply::Login(reply) => Ok(reply),
+            _ => Err(ClientError::WrongAnswer("Login")),
+        }
+    }
+
+    /// Ends a login: its token is valid no longer. Repeated, it changes nothing more.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The login may be ended all the same.
+    pub async fn log_out(&self, token: LoginToken) -> Result<(), ClientError> {
+        match self.ask(&OperatorRequest::Logout(token)).await? {
+            OperatorReply::LoggedOut => Ok(()),
+            _ => Err(ClientError::WrongAnswer("Logout")),
+        }
+    }
+
+    /// Returns events after a place, over any connection; waits for them as the request says.
+    ///
+    /// # Errors
+    /// `NotAllowed` when no rule lets one read events; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn events_after(&self, request: EventsRequest) -> Result<EventsPage, ClientError> {
+        match self.ask(&OperatorRequest::Events(request)).await? {
+            OperatorReply::Events(page) => Ok(page),
+            _ => Err(ClientError::WrongAnswer("Events")),
+        }
     }
 
     /// Publishes a job and does not wait for it. The job is published once, even if the connection is
@@ -71,7 +147,7 @@ impl Client {
         let timeout = spec.timeout.unwrap_or(self.timeout);
         let published = self.run_async(spec).await?;
         Ok(JobFollower::new(
-            Arc::clone(&self.session) as Arc<dyn Master>,
+            Arc::clone(&self.master),
             published,
             timeout,
         ))
@@ -82,7 +158,7 @@ impl Client {
     /// # Errors
     /// `Randomness` when the system has none.
     pub fn runner(&self, spec: RunnerSpec) -> Result<RunnerRun, ClientError> {
-        RunnerRun::new(Arc::clone(&self.session) as Arc<dyn Master>, spec)
+        RunnerRun::new(Arc::clone(&self.master), spec)
     }
 
     /// Returns the minions that a target includes, as far as the master knows; with `include_unknown` also those that have
@@ -277,11 +353,12 @@ impl Client {
 
     /// Sends a request. Replies that stand for a failure of any verb become errors.
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
-        match (self.session.ask(request).await?, request) {
+        match (self.master.ask(request).await?, request) {
             (OperatorReply::BadTarget(why), _) => Err(ClientError::BadTarget(why)),
             (OperatorReply::Failed(why), _) => Err(ClientError::Failed(why)),
             (OperatorReply::Invalid(why), _) => Err(ClientError::Invalid(why)),
             (OperatorReply::NotAllowed(why), _) => Err(ClientError::NotAllowed(why)),
+            (OperatorReply::NotLoggedIn, _) => Err(ClientError::NotLoggedIn),
             (
                 OperatorReply::NoSuchJob,
                 OperatorRequest::JobReturns { jid, .. }

@@ -140,6 +140,9 @@ pub enum ClientError {
     /// No rule of the master allows the request.
     #[error("{0}")]
     NotAllowed(String),
+    /// The token of the login is not valid.
+    #[error("this login is not valid: it has expired, was revoked or never was; log in again")]
+    NotLoggedIn,
     /// The reply does not fit the request.
     #[error("the master's reply to {0} is invalid: do both have the same version?")]
     WrongAnswer(&'static str),

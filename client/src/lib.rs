@@ -20,6 +20,7 @@
 //!
 //! Embedding programs need this crate, and the types of `saline-protocol` and `saline-config` that it takes.
 
+mod acting;
 mod client;
 mod credentials;
 mod error;

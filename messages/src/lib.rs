@@ -13,11 +13,13 @@ mod calls;
 mod envelope;
 mod event;
 mod event_origin;
+mod event_page;
 mod event_tag;
 mod files;
 mod id;
 mod job;
 mod keys;
+mod login;
 mod mine;
 mod minion;
 mod minion_functions;
@@ -49,6 +51,7 @@ pub use envelope::{
 };
 pub use event::Event;
 pub use event_origin::{EventOrigin, OriginKind};
+pub use event_page::{EventCursor, EventsPage, EventsRequest, MAX_EVENT_PREFIXES, MAX_EVENTS_WAIT};
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use files::{
     FileEntry, FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage,
@@ -60,6 +63,10 @@ pub use job::{
     SignedJob, StoredReturn,
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
+pub use login::{
+    ActAsRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, MAX_LOGIN_TEXT, NetapiClient,
+    Password,
+};
 pub use mine::{
     FoundEntry, MAX_MINE_ALLOWED_BYTES, MAX_MINE_BYTES, MAX_MINE_ENTRIES, MAX_MINE_FUNCTIONS,
     MAX_MINE_NAME_BYTES, MAX_MINE_TARGET_BYTES, MAX_MINE_VALUE_BYTES, MineEntry, MinePage,

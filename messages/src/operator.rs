@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 use super::{
-    Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
-    PackedArguments, PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets,
-    StoredReturn, TokenReply, TokenRequest, UploadReply, UploadRequest,
+    ActAsRequest, Batch, BatchRequest, EventsPage, EventsRequest, Jid, KeyReply, KeyRequest,
+    LoginReply, LoginRequest, LoginToken, MasterTime, MinionId, MinionJobState, PackedArguments,
+    PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredReturn,
+    TokenReply, TokenRequest, UploadReply, UploadRequest,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -57,6 +58,16 @@ pub enum OperatorRequest {
     Tokens(TokenRequest),
     /// Hands in files for the minions of a job.
     Upload(UploadRequest),
+    /// Asks for nothing but a reply.
+    Ping,
+    /// Logs a user in.
+    Login(LoginRequest),
+    /// Ends a login.
+    Logout(LoginToken),
+    /// Asks for something in the name of the user of a login.
+    ActAs(ActAsRequest),
+    /// Asks for events.
+    Events(EventsRequest),
 }
 
 impl OperatorRequest {
@@ -74,6 +85,11 @@ impl OperatorRequest {
             Self::RotateGroupKey => "RotateGroupKey",
             Self::Tokens(_) => "Tokens",
             Self::Upload(_) => "Upload",
+            Self::Ping => "Ping",
+            Self::Login(_) => "Login",
+            Self::Logout(_) => "Logout",
+            Self::ActAs(_) => "ActAs",
+            Self::Events(_) => "Events",
         }
     }
 }
@@ -165,6 +181,16 @@ pub enum OperatorReply {
     Tokens(TokenReply),
     /// The reply to `Upload`.
     Upload(UploadReply),
+    /// The reply to `Ping`.
+    Pong,
+    /// The reply to `Login`.
+    Login(LoginReply),
+    /// The reply to `Logout`, whether there was such a login or not.
+    LoggedOut,
+    /// The reply to `ActAs` with a token that is not valid: it never was, has expired or was revoked.
+    NotLoggedIn,
+    /// The reply to `Events`.
+    Events(EventsPage),
 }
 
 impl OperatorReply {

@@ -10,15 +10,16 @@
 use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
-    CallerRequest, CallerReturn, EndedRun, Event, EventOrigin, ExpiryAck, Extension, FileEntry,
-    FileKind, FilePlace, FileRefusal, FileReply, FileRequest, FilesPage, FoundEntry,
-    FunctionsReport, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid,
-    Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known,
-    LastSeen, Lease, MineEntry, MinePage, MineRefusal, MineReply, MineRequest, MinionEvent,
-    MinionEvents, MinionFunctions, MinionId, MinionJobState, MinionPillar, MinionReply,
-    MinionRequest, MustClaim, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing,
-    Part, PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd,
+    ActAsRequest, Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
+    CallerRequest, CallerReturn, EndedRun, Event, EventCursor, EventOrigin, EventsPage,
+    EventsRequest, ExpiryAck, Extension, FileEntry, FileKind, FilePlace, FileRefusal, FileReply,
+    FileRequest, FilesPage, FoundEntry, FunctionsReport, GrainsReport, GroupKeyMaterial, Heartbeat,
+    HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply,
+    KeyRequest, KeyState, Known, LastSeen, Lease, LoggedIn, LoginReply, LoginRequest, LoginToken,
+    MineEntry, MinePage, MineRefusal, MineReply, MineRequest, MinionEvent, MinionEvents,
+    MinionFunctions, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim,
+    NetapiClient, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, Password,
+    PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd,
     ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
     RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
@@ -741,6 +742,32 @@ fn operator(lines: &mut String) {
         let asked = OperatorRequest::Upload(asked);
         request(lines, &format!("Upload.{verb}"), asked);
     }
+    request(lines, "Ping", OperatorRequest::Ping);
+    let token = LoginToken([9; 32]);
+    let login = LoginRequest {
+        user: "alice".into(),
+        password: Password::new("pw".into()),
+        eauth: "file".into(),
+        token,
+    };
+    request(lines, "Login", OperatorRequest::Login(login));
+    request(lines, "Logout", OperatorRequest::Logout(token));
+    let act = ActAsRequest {
+        token,
+        client: Some(NetapiClient::RunnerAsync),
+        request: encode(&OperatorRequest::Ping).into(),
+    };
+    request(lines, "ActAs", OperatorRequest::ActAs(act));
+    let cursor = EventCursor {
+        start: 300,
+        number: 301,
+    };
+    let events = EventsRequest {
+        after: Some(cursor),
+        prefixes: vec!["salt/job/".into()],
+        wait_ms: 302,
+    };
+    request(lines, "Events", OperatorRequest::Events(events));
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
@@ -752,6 +779,26 @@ fn operator(lines: &mut String) {
         let said = OperatorReply::Upload(said);
         reply(lines, &format!("Upload.{verb}"), said);
     }
+    reply(lines, "Pong", OperatorReply::Pong);
+    let logged_in = LoggedIn {
+        start: 300,
+        expire: 301,
+        permissions: Packed::pack(&Value::List(vec![".*".into()])),
+    };
+    for (end, said) in [
+        ("LoggedIn", LoginReply::LoggedIn(logged_in)),
+        ("Refused", LoginReply::Refused),
+    ] {
+        reply(lines, &format!("Login.{end}"), OperatorReply::Login(said));
+    }
+    reply(lines, "LoggedOut", OperatorReply::LoggedOut);
+    reply(lines, "NotLoggedIn", OperatorReply::NotLoggedIn);
+    let page = EventsPage {
+        events: vec![(302, vec![1, 2].into())],
+        next: cursor,
+        gap: true,
+    };
+    reply(lines, "Events", OperatorReply::Events(page));
     runner_replies(lines);
     let holder = LastSeen {
         minion: id(),

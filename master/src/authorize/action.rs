@@ -47,6 +47,12 @@ pub enum Action {
     RotateIdentity,
     /// Hand in files for the minions of a job: for those who may run `cp.recv` somewhere.
     UploadFiles,
+    /// Ask whether the master answers.
+    Ping,
+    /// Log a user in or out, and act in the name of one who is logged in; what that user may do is decided by itself.
+    ActForUsers,
+    /// Read events.
+    ReadEvents,
     /// Speak as a minion in its own session: report, take jobs, deliver returns, fire events.
     ActAsMinion,
     /// Speak as a caller beside a minion: deliver the return of a call, fire events.
@@ -57,7 +63,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the table that the tests hold.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Publish,
         Self::CancelJob,
         Self::ReadJob,
@@ -70,6 +76,9 @@ impl Action {
         Self::RotateGroupKey,
         Self::RotateIdentity,
         Self::UploadFiles,
+        Self::Ping,
+        Self::ActForUsers,
+        Self::ReadEvents,
         Self::ActAsMinion,
         Self::ActAsCaller,
         Self::PollOwnKey,
@@ -96,6 +105,11 @@ impl Action {
             Operator(OperatorRequest::RotateGroupKey) => Self::RotateGroupKey,
             Operator(OperatorRequest::Tokens(request)) => Self::of_tokens(request),
             Operator(OperatorRequest::Upload(_)) => Self::UploadFiles,
+            Operator(OperatorRequest::Ping) => Self::Ping,
+            Operator(
+                OperatorRequest::Login(_) | OperatorRequest::Logout(_) | OperatorRequest::ActAs(_),
+            ) => Self::ActForUsers,
+            Operator(OperatorRequest::Events(_)) => Self::ReadEvents,
             Minion(
                 MinionRequest::Poll
                 | MinionRequest::Heartbeat(_)
@@ -158,6 +172,9 @@ impl Action {
             Self::RotateGroupKey => "rotate the group key",
             Self::RotateIdentity => "rotate the identity of the master",
             Self::UploadFiles => "hand in files for minions",
+            Self::Ping => "ping the master",
+            Self::ActForUsers => "act for users who log in",
+            Self::ReadEvents => "read events",
             Self::ActAsMinion => "act as a minion",
             Self::ActAsCaller => "act as a caller",
             Self::PollOwnKey => "poll for its key",

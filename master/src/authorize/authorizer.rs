@@ -245,7 +245,10 @@ fn is_of_operators(action: Action) -> bool {
         | Action::ReadLastSeen
         | Action::RotateGroupKey
         | Action::RotateIdentity
-        | Action::UploadFiles => true,
+        | Action::UploadFiles
+        | Action::Ping
+        | Action::ActForUsers
+        | Action::ReadEvents => true,
         Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
     }
 }
@@ -266,6 +269,9 @@ fn is_of_schedules(action: Action) -> bool {
         | Action::RotateGroupKey
         | Action::RotateIdentity
         | Action::UploadFiles
+        | Action::Ping
+        | Action::ActForUsers
+        | Action::ReadEvents
         | Action::ActAsMinion
         | Action::ActAsCaller
         | Action::PollOwnKey => false,
@@ -430,9 +436,13 @@ impl<'a> Rules<'a> {
                     false => refuse(action.name()),
                 }
             }
-            Action::OwnRun | Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => {
-                refuse(action.name())
-            }
+            // The password decides, and then the rules of the user.
+            Action::Ping | Action::ActForUsers => Ok(self.allowed("everybody who has a session")),
+            Action::OwnRun
+            | Action::ReadEvents
+            | Action::ActAsMinion
+            | Action::ActAsCaller
+            | Action::PollOwnKey => refuse(action.name()),
         }
     }
 

@@ -59,6 +59,7 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
         | OperatorRequest::Keys(KeyRequest::Act { .. } | KeyRequest::RotateIdentity)
         | OperatorRequest::Upload(UploadRequest::Begin { .. })
+        | OperatorRequest::Login(_)
         | OperatorRequest::Runner(RunnerRequest::Run(_)) => ORDER,
         OperatorRequest::JobReturns { .. }
         | OperatorRequest::JobStates { .. }
@@ -67,6 +68,10 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::LastSeen(_)
         | OperatorRequest::Tokens(TokenRequest::List)
         | OperatorRequest::Upload(UploadRequest::Part { .. } | UploadRequest::End { .. })
+        | OperatorRequest::Ping
+        | OperatorRequest::Logout(_)
+        | OperatorRequest::ActAs(_)
+        | OperatorRequest::Events(_)
         | OperatorRequest::Runner(
             RunnerRequest::Part { .. } | RunnerRequest::Kill { .. } | RunnerRequest::Keep { .. },
         ) => QUESTION,

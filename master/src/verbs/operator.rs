@@ -109,6 +109,13 @@ impl OperatorVerbs {
             OperatorRequest::Upload(request) => {
                 Ok(self.uploads.carry_out(principal, request).await)
             }
+            OperatorRequest::Ping => Ok(OperatorReply::Pong),
+            OperatorRequest::Login(_)
+            | OperatorRequest::Logout(_)
+            | OperatorRequest::ActAs(_)
+            | OperatorRequest::Events(_) => Ok(OperatorReply::NotAllowed(format!(
+                "{principal} may not {action}: this master lets nobody log in"
+            ))),
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,
                 Err(why) => OperatorReply::NotAllowed(why),

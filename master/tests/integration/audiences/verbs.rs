@@ -3,11 +3,12 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, ExpiryAck, FileRequest, FunctionsReport, GrainsReport, Heartbeat, Jid,
-    JobAccount, KeyRequest, Known, MineRequest, MinionEvent, MinionEvents, MinionFunctions,
-    MinionId, MinionRequest, OperatorRequest, Outgoing, PillarRequest, PublishRequest,
-    Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn,
-    ScheduledRun, StartId, TokenRequest, UploadId, UploadRequest, encode,
+    ActAsRequest, Arguments, BatchRequest, EventsRequest, ExpiryAck, FileRequest, FunctionsReport,
+    GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest, Known, LoginRequest, LoginToken,
+    MineRequest, MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionRequest,
+    OperatorRequest, Outgoing, Password, PillarRequest, PublishRequest, Reconciliation, RequestId,
+    Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId,
+    TokenRequest, UploadId, UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -190,7 +191,25 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             let upload = UploadId::parse(&"0a".repeat(16)).unwrap();
             OperatorRequest::Upload(UploadRequest::End { upload })
         }
-        OperatorRequest::Upload(_) => return None,
+        OperatorRequest::Upload(_) => OperatorRequest::Ping,
+        OperatorRequest::Ping => OperatorRequest::Login(LoginRequest {
+            user: "alice".into(),
+            password: Password::new("forged".into()),
+            eauth: "auto".into(),
+            token: LoginToken([7; 32]),
+        }),
+        OperatorRequest::Login(_) => OperatorRequest::ActAs(ActAsRequest {
+            token: LoginToken([7; 32]),
+            client: None,
+            request: encode(&OperatorRequest::Ping).into(),
+        }),
+        OperatorRequest::ActAs(_) => OperatorRequest::Logout(LoginToken([7; 32])),
+        OperatorRequest::Logout(_) => OperatorRequest::Events(EventsRequest {
+            after: None,
+            prefixes: Vec::new(),
+            wait_ms: 0,
+        }),
+        OperatorRequest::Events(_) => return None,
     })
 }
 
