@@ -178,7 +178,7 @@ impl FileServer {
                     return Ok(FileReply::Changed);
                 };
                 self.figures.count_sent(part.bytes.len());
-                self.window.sent(id, room);
+                room.sent(part.bytes.len());
                 Ok(FileReply::Part(part))
             }
             FileRequest::Push { path, part } => {

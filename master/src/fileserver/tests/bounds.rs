@@ -119,7 +119,8 @@ async fn requests_that_wait_leave_a_transports_places_to_heartbeats_and_returns(
         async move { files.answer(&super::id(&id), request).await }
     };
     // Nothing that is sent has room from now on.
-    let all_room = served.files.window.room_for(&id("m0"), usize::MAX).await;
+    let first = id("m0");
+    let all_room = served.files.window.room_for(&first, usize::MAX).await;
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..MOST_AT_ONCE {
         waiting.spawn(part(format!("m{}", number / 8)));
