@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::role::Role;
-use crate::{MasterConfig, MinionConfig, OptionDoc};
+use crate::{ApiConfig, MasterConfig, MinionConfig, OptionDoc};
 
 /// The variable that has the tests write the generated files.
 pub(crate) const REWRITE: &str = "SALINE_WRITE_DOCS";
@@ -14,11 +14,12 @@ const INTRODUCTION: &str = "\
 
 <!-- Written from the tables in config/src/options: SALINE_WRITE_DOCS=1 cargo test -p saline-config -->
 
-A master reads `/etc/saline/master`, a minion `/etc/saline/minion`; `-c DIR` names another folder. The
+A master reads `/etc/saline/master`, a minion `/etc/saline/minion`, and the HTTP API `/etc/saline/api` or, where there
+is none, the master's file; `-c DIR` names another folder. The
 files are YAML as Salt reads it, and the options have Salt's names where Salt has them. A file that is
 absent leaves every option at its default; an absent folder is an error.
 
-- Files of `master.d/*.conf` or `minion.d/*.conf` are read after the main one, in the order of their
+- Files of `master.d/*.conf`, `minion.d/*.conf` or `api.d/*.conf` are read after the main one, in the order of their
   names, then those of `include`. Later files override earlier ones; entries of `grains` and of a
   transport's section are merged.
 - What a master takes for true of minions stands beside its configuration, in `minions.d/*.yaml`: see
@@ -39,7 +40,7 @@ absent leaves every option at its default; an absent folder is an error.
   ```
 
   `ret_port` and `publish_port` in a section are the ports of that transport alone, and so is
-  `master_port` in the section of a minion. Two transports cannot listen on one port, except one over
+  `master_port` in the section of a minion or an API. Two transports cannot listen on one port, except one over
   UDP (quic) and one over TCP.
 - A running daemon reads its files again on SIGHUP. Options with ↻ are taken over, on a minion also
   `transport` and the sections of transports; the log names the others that have changed, which need a
@@ -50,6 +51,7 @@ fn document() -> String {
     let mut text = INTRODUCTION.to_owned();
     section::<MasterConfig>(&mut text, "The master");
     section::<MinionConfig>(&mut text, "The minion");
+    section::<ApiConfig>(&mut text, "The API");
     text
 }
 
@@ -121,6 +123,7 @@ fn every_default_is_the_one_that_the_loader_starts_from() {
     }
     check::<MasterConfig>();
     check::<MinionConfig>();
+    check::<ApiConfig>();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! a command line.
 
 mod access_rules;
+mod api;
 mod argument;
 mod assignments;
 mod byte_size;
@@ -27,6 +28,7 @@ mod pattern;
 mod pillar_sources;
 mod reactor;
 mod reload;
+mod rest_cherrypy;
 mod returners;
 mod role;
 pub mod salt_options;
@@ -42,6 +44,7 @@ mod syntax_hints;
 pub use access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,
 };
+pub use api::ApiConfig;
 pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;
 pub use file_roots::{BASE, Environments, FileOptions};
@@ -57,6 +60,7 @@ pub use paths::Paths;
 pub use pillar_sources::{ExternalPillar, MERGING_STRATEGIES, PillarSources, ShownOptions};
 pub use reactor::{Reaction, ReactionFile, ReactorConfig};
 pub use reload::ChangedOption;
+pub use rest_cherrypy::{ApiCertificate, CorsOrigins, RestCherrypyConfig};
 pub use returners::{
     ExecutableReturner, HttpReturner, PostgresReturner, PostgresSchema, PostgresTls,
     ReturnerConfig, ReturnerName,

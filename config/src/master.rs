@@ -10,8 +10,8 @@ use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
     AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, MineRule, Paths,
-    PillarSources, ReactorConfig, ReturnerConfig, ScheduleConfig, Secrecy, ShownOptions,
-    TransportOptions,
+    PillarSources, ReactorConfig, RestCherrypyConfig, ReturnerConfig, ScheduleConfig, Secrecy,
+    ShownOptions, TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -126,6 +126,8 @@ pub struct MasterConfig {
     pub reactor: ReactorConfig,
     /// `schedule` and `schedule_missed`: runners that run by the clock.
     pub schedule: ScheduleConfig,
+    /// `rest_cherrypy`: the listener of an HTTP API on this host; none when there is to be none.
+    pub rest_cherrypy: Option<RestCherrypyConfig>,
     /// `metrics_listen`: where the metrics are served; none by default.
     pub metrics_listen: Option<MetricsAddress>,
     /// `log_level`, `log_file` and the like.
@@ -196,6 +198,7 @@ impl Default for MasterConfig {
             audit_max_bytes: 100 * 1024 * 1024,
             reactor: ReactorConfig::default(),
             schedule: ScheduleConfig::default(),
+            rest_cherrypy: None,
             metrics_listen: None,
             logging: Logging::default(),
             options: Value::Null,
@@ -205,7 +208,7 @@ impl Default for MasterConfig {
 
 /// Whether minions may see an option of the master: a public one that has no path of a key. Sections of transports have such paths.
 pub(crate) fn may_be_shown(name: &str) -> bool {
-    const KEY_PATHS: [&str; 2] = ["pki_dir", "ssl"];
+    const KEY_PATHS: [&str; 3] = ["pki_dir", "rest_cherrypy", "ssl"];
     let mut options = MasterConfig::OPTIONS.iter();
     let found = options.find(|option| option.name == name);
     found.is_some_and(|option| {

@@ -42,6 +42,11 @@ impl Paths {
         Self::of("minion")
     }
 
+    /// Returns the default paths of an API on a host of its own.
+    pub fn api() -> Self {
+        Self::of("api")
+    }
+
     fn of(role: &str) -> Self {
         Self {
             root_dir: PathBuf::from("/"),

@@ -19,10 +19,7 @@ pub struct ChangedOption {
     pub is_taken_over: bool,
 }
 
-#[allow(
-    private_bounds,
-    reason = "the two roles of this crate are the only ones"
-)]
+#[allow(private_bounds, reason = "the roles of this crate are the only ones")]
 impl<C: Role> Loaded<C> {
     /// Returns the options whose values are others than in `before`, by name.
     pub fn changed_since(&self, before: &Self) -> Vec<ChangedOption> {
@@ -52,10 +49,7 @@ impl<C: Role> Loaded<C> {
     }
 }
 
-#[allow(
-    private_bounds,
-    reason = "the two roles of this crate are the only ones"
-)]
+#[allow(private_bounds, reason = "the roles of this crate are the only ones")]
 impl<C: Role> Loaded<C> {
     /// Returns every option by its name as it is in force in a daemon that was `started` with other files: what it
     /// takes over is as these files have it, the rest as those had it.
@@ -174,5 +168,6 @@ mod tests {
         }
         check::<MasterConfig>();
         check::<MinionConfig>();
+        check::<crate::ApiConfig>();
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use saline_data::yaml::YamlError;
-use saline_protocol::transport::OptionValue;
+use saline_protocol::transport::{HostPort, OptionValue};
 
 use crate::given::Given;
 use crate::paths::place;
-use crate::{Logging, MetricsAddress, Paths, ScheduleConfig, Secrecy};
+use crate::{Logging, MetricsAddress, Paths, RestCherrypyConfig, ScheduleConfig, Secrecy};
 
 /// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(crate) trait Role: Default + 'static {
     const DEFAULT_INCLUDE: &'static str;
     /// The options. An option that the value of another depends on stands before that one.
     const OPTIONS: &'static [OptionDoc<Self>];
-    /// Whether the other role has an option of that name.
+    /// Whether another role has an option of that name.
     fn is_of_other_role(name: &str) -> bool;
     /// The name of the other role.
     const OTHER: &'static str;
@@ -52,8 +52,6 @@ pub(crate) trait Role: Default + 'static {
     fn paths(&mut self) -> &mut Paths;
     fn logging(&mut self) -> &mut Logging;
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress>;
-    fn ipc_transport(&mut self) -> &mut Option<String>;
-    fn schedule(&mut self) -> &mut ScheduleConfig;
     fn transport(&mut self) -> &mut Vec<String>;
     fn max_message_size(&mut self) -> &mut usize;
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
@@ -82,4 +80,22 @@ pub(crate) trait Role: Default + 'static {
         let paths = self.paths();
         *paths = paths.clone().under(&root);
     }
+}
+
+/// A role with an event bus on its machine and a schedule: master and minion.
+pub(crate) trait ScheduledRole: Role {
+    fn ipc_transport(&mut self) -> &mut Option<String>;
+    fn schedule(&mut self) -> &mut ScheduleConfig;
+}
+
+/// A role that connects to a master over the network: minion and API.
+pub(crate) trait ConnectingRole: Role {
+    fn master(&mut self) -> &mut Vec<HostPort>;
+    fn master_port(&mut self) -> &mut u16;
+    fn master_finger(&mut self) -> &mut Option<String>;
+}
+
+/// A role whose file may have the listener of the HTTP API: the API, and the master that it runs beside.
+pub(crate) trait ApiListenerRole: Role {
+    fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig>;
 }

@@ -212,12 +212,6 @@ mod tests {
         fn metrics_listen(&mut self) -> &mut Option<crate::MetricsAddress> {
             &mut self.common.metrics_listen
         }
-        fn ipc_transport(&mut self) -> &mut Option<String> {
-            &mut self.common.ipc_transport
-        }
-        fn schedule(&mut self) -> &mut crate::ScheduleConfig {
-            &mut self.common.schedule
-        }
         fn transport(&mut self) -> &mut Vec<String> {
             &mut self.common.transport
         }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use saline_config::{
-    ConfigError, Loaded, MasterConfig, MinionConfig, parse_argument, parse_arguments,
+    ApiConfig, ConfigError, Loaded, MasterConfig, MinionConfig, parse_argument, parse_arguments,
 };
 use saline_data::yaml::{self, MAX_NESTING, MAX_NODES};
 use saline_data::{Packed, Value};
@@ -98,7 +98,9 @@ pub(crate) fn files(bytes: &[u8]) {
     folder.write("master", bytes);
     folder.write("minion", bytes);
     hold(MasterConfig::load(folder.path(), SCHEMES));
+    folder.write("api", bytes);
     hold(MinionConfig::load(folder.path(), SCHEMES));
+    hold(ApiConfig::load(folder.path(), SCHEMES));
     hold(assigned(bytes));
 }
 
@@ -127,6 +129,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
     let texts = [
         "interface: 192.0.2.1\nret_port: 4506\ntransport: [zeromq, quic]\nworker_threads: 5\n",
         "master: [a, 'b:4507', '[::1]']\nid: m1\nmaster_finger: '00:11'\ngrains: {a: [b]}\n",
+        "rest_cherrypy: {port: 8000, host: '::1', cors_origin: 'https://a.b', trusted_proxies: ['10.0.0.1'], app_path: /app}\n",
         "keep_jobs_seconds: 0\njob_store_size: 10GiB\nauto_accept: yes\nlog_level: debug\n",
         "root_dir: /x\npki_dir: /x/pki\ncachedir: y\nsock_dir: z\nmax_message_size: 1\n",
         "tcp:\n  nodelay: true\nssl:\n  certfile: /a\n  keyfile: /b\n",

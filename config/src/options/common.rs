@@ -1,6 +1,6 @@
 //! The options that master and minion share.
 
-use crate::role::Role;
+use crate::role::{Role, ScheduledRole};
 use crate::{LogFormat, LogLevel, NoMetricsAddress, OptionDoc, Secrecy};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
@@ -77,7 +77,7 @@ pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     }
 }
 
-pub(super) const fn ipc_transport<C: Role>(help: &'static str) -> OptionDoc<C> {
+pub(super) const fn ipc_transport<C: ScheduledRole>(help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "ipc_transport",
         secrecy: Secrecy::Public,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use saline_targeting::{Glob, Nodegroups};
 
 use super::{
-    access_rules, common, file_roots, mine, nodegroups, pillar_sources, reactor, returners,
-    schedule,
+    access_rules, common, file_roots, mine, nodegroups, pillar_sources, reactor, rest_cherrypy,
+    returners, schedule,
 };
 use crate::given::LONGEST;
 use crate::role::Role;
@@ -505,6 +505,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
          added.",
     ),
     schedule::schedule_missed(),
+    rest_cherrypy::rest_cherrypy(),
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/master"),
     common::cachedir(

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::master;
-use crate::role::Role;
+use crate::role::{ApiListenerRole, Role, ScheduledRole};
 use crate::{
     ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
-    ScheduleConfig, TransportOptions,
+    RestCherrypyConfig, ScheduleConfig, TransportOptions,
 };
 
 impl MasterConfig {
@@ -72,6 +72,8 @@ impl Role for MasterConfig {
         "publisher_acl_blacklist",
         "reactor",
         "reactor_acl",
+        // The master does nothing with it.
+        "rest_cherrypy",
         "schedule",
         "timeout",
         "trusted_grains",
@@ -105,12 +107,6 @@ impl Role for MasterConfig {
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
         &mut self.metrics_listen
     }
-    fn ipc_transport(&mut self) -> &mut Option<String> {
-        &mut self.ipc_transport
-    }
-    fn schedule(&mut self) -> &mut ScheduleConfig {
-        &mut self.schedule
-    }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport
     }
@@ -129,5 +125,20 @@ impl Role for MasterConfig {
             "publish_port" => ports.publications = Some(port),
             _ => ports.requests = Some(port),
         }
+    }
+}
+
+impl ScheduledRole for MasterConfig {
+    fn ipc_transport(&mut self) -> &mut Option<String> {
+        &mut self.ipc_transport
+    }
+    fn schedule(&mut self) -> &mut ScheduleConfig {
+        &mut self.schedule
+    }
+}
+
+impl ApiListenerRole for MasterConfig {
+    fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
+        &mut self.rest_cherrypy
     }
 }

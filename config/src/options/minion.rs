@@ -7,10 +7,10 @@ use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
-use super::{common, mine, schedule};
+use super::{common, master_address, mine, schedule};
 use crate::given::Given;
 use crate::minion_id;
-use crate::role::Role;
+use crate::role::{ConnectingRole, Role, ScheduledRole};
 use crate::{
     ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
     ScheduleConfig, Secrecy, TransportOptions,
@@ -85,12 +85,6 @@ impl Role for MinionConfig {
     fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
         &mut self.metrics_listen
     }
-    fn ipc_transport(&mut self) -> &mut Option<String> {
-        &mut self.ipc_transport
-    }
-    fn schedule(&mut self) -> &mut ScheduleConfig {
-        &mut self.schedule
-    }
     fn transport(&mut self) -> &mut Vec<String> {
         &mut self.transport
     }
@@ -112,41 +106,30 @@ impl Role for MinionConfig {
     }
 }
 
+impl ScheduledRole for MinionConfig {
+    fn ipc_transport(&mut self) -> &mut Option<String> {
+        &mut self.ipc_transport
+    }
+    fn schedule(&mut self) -> &mut ScheduleConfig {
+        &mut self.schedule
+    }
+}
+
+impl ConnectingRole for MinionConfig {
+    fn master(&mut self) -> &mut Vec<HostPort> {
+        &mut self.master
+    }
+    fn master_port(&mut self) -> &mut u16 {
+        &mut self.master_port
+    }
+    fn master_finger(&mut self) -> &mut Option<String> {
+        &mut self.master_finger
+    }
+}
+
 const OPTIONS: &[OptionDoc<MinionConfig>] = &[
-    OptionDoc {
-        name: "master_port",
-        secrecy: Secrecy::Public,
-        unit: "port",
-        default: "4506",
-        help: "The master's port for requests, if `master` contains no port. In a transport's section: the port \
-               for that transport, whatever `master` contains.",
-        read: |config, given| {
-            config.master_port = given.whole(1..=65_535, "a port from 1 to 65535")?;
-            for master in &mut config.master {
-                master.port = config.master_port;
-            }
-            Ok(())
-        },
-    },
-    OptionDoc {
-        name: "master",
-        secrecy: Secrecy::Public,
-        unit: "host, host:port, or a list of them",
-        default: "salt",
-        help: "The addresses of the master, tried in this order.",
-        read: |config, given| {
-            let port = config.master_port;
-            config.master = given.texts("a host, host:port, or a list of them", |text| {
-                let at = HostPort::parse(text, port)
-                    .map_err(|_| format!("takes a host or host:port, not {text:?}"))?;
-                if at.port == 0 {
-                    return Err(format!("takes a port from 1 to 65535 in {text:?}"));
-                }
-                Ok(at)
-            })?;
-            Ok(())
-        },
-    },
+    master_address::master_port(),
+    master_address::master(),
     OptionDoc {
         name: "id",
         secrecy: Secrecy::Public,
@@ -168,29 +151,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         "The transports to reach the master by, the preferred one first. Not set: the default of this \
          build. Transport options go in a section named after the transport.",
     ),
-    OptionDoc {
-        name: "master_finger",
-        secrecy: Secrecy::Public,
-        unit: "fingerprint",
-        default: "",
-        help: "The master's fingerprint, as `saline-key -F master` prints it on the master; \
-               another master is refused, unless it has replaced that key since \
-               (`docs/identity.md`). Not set: the first master that answers is trusted from then \
-               on.",
-        read: |config, given| {
-            config.master_finger = given.optional(|given| {
-                given.checked("a fingerprint", |text| {
-                    let digits = text.trim().replace(':', "");
-                    if digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-                        Ok(text.trim().to_owned())
-                    } else {
-                        Err("takes a fingerprint: 32 pairs of hexadecimal digits".to_owned())
-                    }
-                })
-            })?;
-            Ok(())
-        },
-    },
+    master_address::master_finger(),
     OptionDoc {
         name: "enrolment_token_file",
         secrecy: Secrecy::Public,

@@ -1,5 +1,6 @@
 //! What files and words of a command line become, and what is said of those that cannot be.
 
+mod api;
 mod arguments;
 mod assignments;
 mod errors;

@@ -1,0 +1,132 @@
+//! The options of an API on a host of its own.
+
+use std::path::Path;
+
+use saline_protocol::transport::{HostPort, Tls};
+
+use super::{common, master_address, rest_cherrypy};
+use crate::role::{ApiListenerRole, ConnectingRole, Role};
+use crate::{
+    ApiConfig, ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc,
+    Paths, RestCherrypyConfig, Secrecy, TransportOptions,
+};
+
+impl ApiConfig {
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/api`, then `folder/api.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        crate::load::load(folder, schemes)
+    }
+}
+
+impl Role for ApiConfig {
+    const FILE: &'static str = "api";
+    const DEFAULT_INCLUDE: &'static str = "api.d/*.conf";
+    const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
+    const OTHER: &'static str = "master or of a minion";
+    const RELOADED: &'static [&'static str] = &[
+        "default_include",
+        "include",
+        "log_file",
+        "log_fmt_console",
+        "log_fmt_logfile",
+        "log_level",
+        "log_level_logfile",
+    ];
+    const RELOADS_TRANSPORTS: bool = false;
+    const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
+
+    fn is_of_other_role(name: &str) -> bool {
+        let mut of_master = MasterConfig::OPTIONS.iter();
+        let mut of_minion = MinionConfig::OPTIONS.iter();
+        of_master.any(|option| option.name == name) || of_minion.any(|option| option.name == name)
+    }
+    fn paths(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+    fn logging(&mut self) -> &mut Logging {
+        &mut self.logging
+    }
+    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
+        &mut self.metrics_listen
+    }
+    fn transport(&mut self) -> &mut Vec<String> {
+        &mut self.transport
+    }
+    fn max_message_size(&mut self) -> &mut usize {
+        &mut self.max_message_size
+    }
+    fn tls(&mut self) -> &mut Option<Tls> {
+        &mut self.tls
+    }
+    fn transport_options(&mut self) -> &mut TransportOptions {
+        &mut self.transport_options
+    }
+    fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
+        self.transport_ports.insert(scheme.to_owned(), port);
+    }
+}
+
+impl ConnectingRole for ApiConfig {
+    fn master(&mut self) -> &mut Vec<HostPort> {
+        &mut self.master
+    }
+    fn master_port(&mut self) -> &mut u16 {
+        &mut self.master_port
+    }
+    fn master_finger(&mut self) -> &mut Option<String> {
+        &mut self.master_finger
+    }
+}
+
+impl ApiListenerRole for ApiConfig {
+    fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
+        &mut self.rest_cherrypy
+    }
+}
+
+const OPTIONS: &[OptionDoc<ApiConfig>] = &[
+    master_address::master_port(),
+    master_address::master(),
+    common::transport(
+        "The transports to reach the master by, the preferred one first. Not set: the default of this \
+         build. Transport options go in a section named after the transport.",
+    ),
+    master_address::master_finger(),
+    OptionDoc {
+        name: "timeout",
+        secrecy: Secrecy::Public,
+        unit: "seconds",
+        default: "5",
+        help: "How long a request waits for minions that show no sign of life.",
+        read: |config, given| {
+            config.timeout = given.seconds(false)?;
+            Ok(())
+        },
+    },
+    rest_cherrypy::rest_cherrypy(),
+    common::max_message_size(),
+    common::ssl(),
+    common::root_dir(),
+    common::pki_dir("/etc/saline/pki/api"),
+    common::sock_dir("/run/saline/api"),
+    common::pidfile(),
+    common::metrics_listen(),
+    common::log_level(),
+    common::log_level_logfile(),
+    common::log_fmt_console(),
+    common::log_fmt_logfile(),
+    common::log_file(
+        "The file of the log, usually `/var/log/saline/api`. Not set: the standard error output.",
+    ),
+    common::default_include(ApiConfig::DEFAULT_INCLUDE),
+    common::include(),
+];
