@@ -1,0 +1,92 @@
+// Speaks with saline-api: each request with the token of the login, each answer read as JSON.
+
+const STORED = "saline-login";
+
+/** The API answered with an error. */
+export class ApiError extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+/** Returns the login of this tab, or none. It is gone when the tab is closed. */
+export function login() {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(STORED));
+    return stored && stored.expire * 1000 > Date.now() ? stored : null;
+  } catch {
+    return null;
+  }
+}
+
+export async function logIn(fields) {
+  const answer = await ask("login", { ...fields });
+  const [granted] = answer.return;
+  sessionStorage.setItem(STORED, JSON.stringify(granted));
+  return granted;
+}
+
+export async function logOut() {
+  try {
+    await ask("logout", {});
+  } finally {
+    sessionStorage.removeItem(STORED);
+  }
+}
+
+export function forget() {
+  sessionStorage.removeItem(STORED);
+}
+
+/** Asks for `path`; with `body` as a POST. */
+export async function ask(path, body) {
+  const headers = { Accept: "application/json" };
+  const held = login();
+  if (held) headers["X-Auth-Token"] = held.token;
+  const options = { headers, cache: "no-store" };
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+    options.method = "POST";
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new ApiError(0, "saline-api does not answer: is it running, and is the network there?");
+  }
+  const text = await answer.text();
+  let read;
+  try {
+    read = JSON.parse(text);
+  } catch {
+    read = null;
+  }
+  if (!answer.ok) {
+    const why = read && (read.error || read.return || read.message);
+    throw new ApiError(answer.status, typeof why === "string" ? why : text || `status ${answer.status}`);
+  }
+  return read;
+}
+
+/** Runs one chunk of a low state and returns what it gave. */
+export async function run(chunk) {
+  const answer = await ask("./", [chunk]);
+  return answer.return[0];
+}
+
+/** Runs a function of the master. */
+export function runner(fun, kwarg = {}) {
+  return run({ client: "runner", fun, kwarg });
+}
+
+/** Asks for something about keys; returns what it gave. */
+export async function wheel(fun, kwarg = {}) {
+  const answer = await run({ client: "wheel", fun, ...kwarg });
+  const data = answer && answer.data;
+  if (!data || data.success === false) {
+    throw new ApiError(200, data ? String(data.return) : "the master gave no answer");
+  }
+  return data.return;
+}
