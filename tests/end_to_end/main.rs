@@ -31,6 +31,7 @@ mod monitoring;
 mod moving;
 mod outliving_jobs;
 mod own_functions;
+mod pam;
 mod pillar;
 mod pillar_functions;
 mod presence;

@@ -20,6 +20,7 @@ const PROGRAMS: [&str; 10] = [
     env!("CARGO_BIN_EXE_saline-master"),
     env!("CARGO_BIN_EXE_saline-minion"),
     env!("CARGO_BIN_EXE_saline-render"),
+    env!("CARGO_BIN_EXE_saline-pam"),
     env!("CARGO_BIN_EXE_saline-run"),
 ];
 

@@ -1,0 +1,114 @@
+//! Names and passwords checked by the PAM of this machine, with services of the test's own.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use saline_pam::{PamError, PamHelper, Verdict};
+
+/// Writes the file of the service, whose module for passwords runs a script, and starts the program.
+fn helper(folder: &Path, script: &str, account: &str) -> PamHelper {
+    let path = folder.join("check");
+    fs::write(
+        &path,
+        format!("#!/bin/sh\npassword=$(tr -d '\\0')\n{script}\n"),
+    )
+    .unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let service = format!(
+        "auth sufficient pam_exec.so expose_authtok quiet {}\nauth required pam_deny.so\naccount required {account}\n",
+        path.display()
+    );
+    fs::write(folder.join(saline_pam::SERVICE), service).unwrap();
+    PamHelper::start(Path::new(env!("CARGO_BIN_EXE_saline-pam")), Some(folder)).unwrap()
+}
+
+/// Whether the library is there; says so where it is not.
+fn has_pam() -> bool {
+    let found = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
+        .iter()
+        .any(|folder| {
+            let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+            let inner = folders.map(|entry| entry.path().join("libpam.so.0"));
+            inner
+                .chain([Path::new(folder).join("libpam.so.0")])
+                .any(|path| path.exists())
+        });
+    if !found {
+        eprintln!("SKIPPED: libpam is not installed, so nothing is checked by PAM");
+    }
+    found
+}
+
+const ALICE: &str = r#"[ "$PAM_USER" = alice ] && [ "$password" = "right one" ]"#;
+
+#[test]
+fn pam_decides_about_the_password_and_the_account() {
+    if !has_pam() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pam = helper(folder.path(), ALICE, "pam_permit.so");
+    assert_eq!(pam.log_in("alice", "right one").unwrap(), Verdict::Right);
+    for (user, password) in [
+        ("alice", "wrong"),
+        ("alice", ""),
+        ("bob", "right one"),
+        ("", "right one"),
+        ("../alice", "right one"),
+    ] {
+        let verdict = pam.log_in(user, password).unwrap();
+        assert_eq!(verdict, Verdict::Wrong, "{user} {password}");
+    }
+    assert_eq!(pam.may_use("alice").unwrap(), Verdict::Right);
+    assert!(matches!(pam.log_in("a\0b", ""), Err(PamError::Unsuitable)));
+    // The account is locked from now on: each check reads the service anew.
+    let _locked = helper(folder.path(), ALICE, "pam_deny.so");
+    assert_eq!(pam.log_in("alice", "right one").unwrap(), Verdict::Wrong);
+    assert_eq!(pam.may_use("alice").unwrap(), Verdict::Wrong);
+}
+
+#[test]
+fn checks_run_at_a_time_and_one_that_breaks_is_alone() {
+    if !has_pam() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (ready, go) = (folder.path().join("ready"), folder.path().join("go"));
+    for fifo in [&ready, &go] {
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+        )
+        .unwrap();
+    }
+    // The check of `slow` ends when it is told to, and that of `broken` kills the process of PAM.
+    let script = format!(
+        "case $PAM_USER in slow) echo >{}; read -r line <{};; broken) kill -9 $PPID;; esac",
+        ready.display(),
+        go.display()
+    );
+    let pam = helper(folder.path(), &script, "pam_permit.so");
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| pam.log_in("slow", "x"));
+        fs::read(&ready).unwrap();
+        assert!(matches!(pam.log_in("broken", "x"), Err(PamError::Failed)));
+        assert_eq!(pam.log_in("quick", "x").unwrap(), Verdict::Right);
+        fs::write(&go, "\n").unwrap();
+        assert_eq!(slow.join().unwrap().unwrap(), Verdict::Right);
+    });
+}
+
+#[test]
+fn the_program_ends_with_whoever_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_saline-pam"));
+    let pam = PamHelper::start(program, Some(folder.path())).unwrap();
+    drop(pam);
+    assert!(PamHelper::start(Path::new("/nonexistent/saline-pam"), None).is_err());
+    let alone = std::process::Command::new(program).output().unwrap();
+    assert_eq!(alone.status.code(), Some(64));
+    let said = String::from_utf8(alone.stderr).unwrap();
+    assert!(said.contains("is started by saline-master"), "{said}");
+}
