@@ -29,7 +29,7 @@ pub struct AccessRule {
     pub text: String,
     /// The minions, or the part of the master, to which the rule applies.
     pub scope: RuleScope,
-    /// The functions that it allows. Without meaning for keys and for everything.
+    /// The functions that it allows. Without meaning for keys, events and everything.
     pub functions: Vec<FunctionRule>,
 }
 
@@ -44,6 +44,8 @@ pub enum RuleScope {
     Runners,
     /// The keys of minions: `@wheel`.
     Keys,
+    /// All events, also of what others ordered: `@events`.
+    Events,
     /// Everything that an operator can do: `@all`.
     Everything,
 }
@@ -95,6 +97,18 @@ impl AccessRules {
                 false => *subject == Subject::Everybody,
             });
         own.flat_map(|(_, rules)| rules)
+    }
+}
+
+impl AccessRule {
+    /// Whether the rule lets one run every function, with all arguments, on all minions.
+    pub fn has_all_functions(&self) -> bool {
+        let is_all = |function: &FunctionRule| {
+            matches!(function.name.as_str(), "*" | ".*")
+                && function.args.is_empty()
+                && function.kwargs.is_empty()
+        };
+        matches!(self.scope, RuleScope::AllMinions) && self.functions.iter().any(is_all)
     }
 }
 

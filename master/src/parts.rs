@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
 use crate::batch_scheduler::BatchScheduler;
-use crate::bounds::{Accounts, OperatorBudgets, TokenBuckets, report_limiter};
+use crate::bounds::{Accounts, EventWaits, OperatorBudgets, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::disk_figures::DiskReader;
@@ -47,8 +47,8 @@ use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::stores::{Stores, durable_filter};
 use crate::verbs::{
-    CallStore, CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
-    RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
+    CallStore, CallerVerbs, EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs,
+    OperatorVerbs, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -60,6 +60,7 @@ pub(crate) struct MasterParts {
     settings: LiveSettings,
     decisions: Decisions,
     polls: WaitingPolls,
+    event_waits: EventWaits,
     denied: DeniedPeers,
     listeners: Arc<[Endpoint]>,
     versions: ProtocolVersions,
@@ -181,6 +182,7 @@ impl MasterParts {
             settings,
             decisions,
             polls: WaitingPolls::new(context.clock),
+            event_waits: EventWaits::new(context.clock),
             denied: DeniedPeers::default(),
             refused_handshakes: Arc::default(),
             listeners,
@@ -200,6 +202,11 @@ impl MasterParts {
     /// Returns the polls that wait for operators.
     pub(crate) fn polls(&self) -> &WaitingPolls {
         &self.polls
+    }
+
+    /// Returns the requests that wait for events.
+    pub(crate) fn event_waits(&self) -> &EventWaits {
+        &self.event_waits
     }
 
     /// Has the parts that are made from now on speak other protocol versions.
@@ -341,6 +348,15 @@ impl MasterParts {
             uploads: UploadVerbs {
                 decisions: self.decisions.clone(),
                 files: self.files.clone(),
+            },
+            events: EventsVerb {
+                authorizer: self.authorizer(),
+                jobs: Arc::clone(&self.jobs),
+                recent: self.events.recent().clone(),
+                waits: self.event_waits.clone(),
+                clock: self.context.clock,
+                max_message: self.config.max_message_size,
+                lookups: Semaphore::new(1),
             },
             cancel: self.cancel_verb(),
             keys: self.key_verbs(),

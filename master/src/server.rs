@@ -322,6 +322,7 @@ impl Master {
     /// A shutdown that was begun goes on in part when the future is dropped; do not drop it.
     pub async fn shutdown(self, deadline: Duration) {
         self.state.polls().close();
+        self.state.event_waits().close();
         for listener in &self.listeners {
             if let Err(error) = listener.control.shutdown(deadline).await {
                 tracing::warn!("{}: {error}", listener.bound.requests);

@@ -145,6 +145,7 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
         let (scope, functions) = match text.as_str() {
             "@all" => (RuleScope::Everything, Vec::new()),
             "@wheel" => (RuleScope::Keys, Vec::new()),
+            "@events" => (RuleScope::Events, Vec::new()),
             "@runner" => (RuleScope::Runners, vec![function(given, item, "*")?]),
             "@jobs" => (
                 RuleScope::Runners,
@@ -187,7 +188,7 @@ fn on_minions(
 ) -> Result<AccessRule, YamlError> {
     let scope = match key.name.as_str() {
         "@runner" => RuleScope::Runners,
-        word @ ("@all" | "@jobs" | "@wheel") => {
+        word @ ("@all" | "@events" | "@jobs" | "@wheel") => {
             let message = format!(
                 "has a list of functions below {word:?}, which takes none: write '{word}' alone, as a rule"
             );
@@ -228,7 +229,7 @@ fn on_minions(
 fn unknown_word(given: &Given<'_>, node: &Node, word: &str) -> YamlError {
     given.refuse_at(
         node,
-        format!("does not know {word:?}: there are @all, @runner, @jobs and @wheel"),
+        format!("does not know {word:?}: there are @all, @events, @jobs, @runner and @wheel"),
     )
 }
 

@@ -475,7 +475,7 @@ fn rules_that_are_wrong_are_refused_with_their_place() {
     assert_snapshot!(refused("publisher_acl: [fred]\n"), @r#"master:1:16: option "publisher_acl" takes a mapping of names to lists of rules, not a list"#);
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - 'test.(ping'\n"), @r#"master:3:7: option "publisher_acl" has "test.(ping", which is not a valid pattern of names: not a regular expression: unclosed group"#);
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - 'web[*':\n      - test.ping\n"), @r#"master:3:7: option "publisher_acl" names minions "web[*": not a glob: unclosed character class; missing ']'"#);
-    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - '@runners'\n"), @r#"master:3:7: option "publisher_acl" does not know "@runners": there are @all, @runner, @jobs and @wheel"#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - '@runners'\n"), @r#"master:3:7: option "publisher_acl" does not know "@runners": there are @all, @events, @jobs, @runner and @wheel"#);
     assert_snapshot!(refused("operators:\n  alice:\n    - '@wheel': [key.accept]\n"), @r#"master:3:7: option "operators" has a list of functions below "@wheel", which takes none: write '@wheel' alone, as a rule"#);
     assert_snapshot!(refused("publisher_acl:\n  fr*d: [test.ping]\n"), @r#"master:2:3: option "publisher_acl" names "fr*d", which is neither a name nor `*` for everybody else"#);
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - pkg.install:\n        arg: [a]\n"), @r#"master:4:9: option "publisher_acl" takes `args` (a list) and `kwargs` (a mapping) of a function, not "arg""#);

@@ -177,6 +177,18 @@ impl Authorizer {
         own_rules(&access, principal).is_none_or(|own| has_everything(own.into_iter()))
     }
 
+    /// Whether the principal gets all events: whoever sees all, and those to whom a rule gives them, or lets run every
+    /// function on all minions. Others get the events of what they ordered.
+    pub(crate) fn gets_all_events(&self, principal: &Principal) -> bool {
+        let access = self.settings.access();
+        let gives = |rule: &&AccessRule| match rule.scope {
+            RuleScope::Everything | RuleScope::Events => true,
+            RuleScope::AllMinions => rule.has_all_functions(),
+            RuleScope::Minions(_) | RuleScope::Runners | RuleScope::Keys => false,
+        };
+        own_rules(&access, principal).is_none_or(|own| own.iter().any(gives))
+    }
+
     /// Leaves those of the minions about which the principal has rules: of others, which its target does not include, it
     /// does not learn.
     pub(crate) fn known_to(
@@ -438,6 +450,8 @@ impl<'a> Rules<'a> {
             }
             // The password decides, and then the rules of the user.
             Action::Ping | Action::ActForUsers => Ok(self.allowed("everybody who has a session")),
+            // Which ones it gets is judged for each.
+            Action::ReadEvents if is_named => Ok(self.allowed(OWN_JOBS)),
             Action::OwnRun
             | Action::ReadEvents
             | Action::ActAsMinion
@@ -492,7 +506,7 @@ fn covering<'a>(rules: &[&'a AccessRule], id: &MinionId) -> Option<&'a AccessRul
     let covers = |rule: &&&AccessRule| match &rule.scope {
         RuleScope::AllMinions | RuleScope::Everything => true,
         RuleScope::Minions(glob) => glob.matches(id.as_str()),
-        RuleScope::Runners | RuleScope::Keys => false,
+        RuleScope::Runners | RuleScope::Keys | RuleScope::Events => false,
     };
     rules.iter().find(covers).copied()
 }

@@ -142,12 +142,12 @@ fn every_action_of_every_kind_of_principal_has_a_decision() {
     let expected = "\
 local root          yyyyyyyyyyyyyyy...
 master's user       yyyyyyyyyyyyyyy...
-user with rules     yyy.y..y....yy....
-user with @wheel    .yy.yyy.yyy.yy....
+user with rules     yyy.y..y....yyy...
+user with @wheel    .yy.yyy.yyy.yyy...
 user with @all      yyyyyyyyyyyyyyy...
 user without rules  ............yy....
 blacklisted user    ..................
-operator with rules yyyyy..y....yy....
+operator with rules yyyyy..y....yyy...
 operator with @all  yyyyyyyyyyyyyyy...
 operator not named  ............yy....
 schedule            yyyy...y..........
@@ -156,6 +156,48 @@ minion              ...............y.y
 caller              ................y.
 ";
     assert_eq!(table, expected, "\n{table}");
+}
+
+#[test]
+fn all_events_go_to_those_who_have_everything_or_a_rule_for_them() {
+    let rules = "
+publisher_acl:
+  reader: ['@events']
+  all: ['.*']
+  star: ['*']
+  some: ['test.*', 'cmd.*', '@runner', '@wheel', '@jobs']
+  limited: [{'.*': {args: ['a']}}, 'web*': ['.*']]
+  boss: ['@all']
+operators:
+  amy: [test.ping, '@events']
+  bob: [test.ping]
+reactor_acl: [test.ping]
+";
+    let authorizer = authorizer(rules);
+    let gets_all = |principal: &Principal| authorizer.gets_all_events(principal);
+    for name in ["reader", "all", "star", "boss"] {
+        assert!(gets_all(&user(name, &[])), "{name}");
+    }
+    for name in ["some", "limited", "unnamed"] {
+        assert!(!gets_all(&user(name, &[])), "{name}");
+    }
+    assert!(gets_all(&Principal::LocalRoot) && gets_all(&Principal::MasterUser));
+    assert!(gets_all(&Principal::Operator("amy".into())));
+    assert!(!gets_all(&Principal::Operator("bob".into())));
+    assert!(!gets_all(&Principal::Minion(id("web1"))));
+    assert!(!gets_all(&Principal::Reaction("/srv/reactor/a.sls".into())));
+    // It is a rule about events and nothing else.
+    let reader = user("reader", &[]);
+    assert!(!authorizer.sees_all(&reader));
+    let minions = [id("web1")];
+    let arguments = Arguments::default().pack();
+    let about = about(Action::Publish, "", &arguments, &minions);
+    assert!(
+        authorizer
+            .authorize(&reader, Action::Publish, about)
+            .is_err()
+    );
+    assert!(authorizer.known_to(&reader, minions.to_vec()).is_empty());
 }
 
 #[test]

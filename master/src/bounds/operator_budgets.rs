@@ -22,6 +22,10 @@ const ORDER: f64 = 10.0;
 /// The tokens that a question takes.
 const QUESTION: f64 = 1.0;
 
+/// The tokens that a look at the events in memory takes: hundreds of listeners of one user ask again after each event. How many
+/// wait at once is bounded by [`EventWaits`](super::EventWaits).
+const EVENTS: f64 = 0.05;
+
 /// The largest number of principals that are told apart.
 const MAX_PRINCIPALS: usize = 1_024;
 
@@ -71,10 +75,10 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::Ping
         | OperatorRequest::Logout(_)
         | OperatorRequest::ActAs(_)
-        | OperatorRequest::Events(_)
         | OperatorRequest::Runner(
             RunnerRequest::Part { .. } | RunnerRequest::Kill { .. } | RunnerRequest::Keep { .. },
         ) => QUESTION,
+        OperatorRequest::Events(_) => EVENTS,
     }
 }
 

@@ -120,14 +120,20 @@ impl MinionEventFirer {
         }
         let fired = self.note(id, start, first, count);
         let heard = prepared.into_iter();
-        let heard = heard.filter(|(at, (uses, _))| *at >= fired && uses.is_heard);
-        let heard: Vec<_> = heard.map(|(_, (_, event))| event).collect();
+        let is_heard = |uses: &Uses| uses.is_heard || uses.is_asked_for;
+        let heard = heard.filter(|(at, (uses, _))| *at >= fired && is_heard(uses));
+        let heard: Vec<_> = heard.map(|(_, prepared)| prepared).collect();
         let delay = self.delay(id, heard.len());
         if !delay.is_zero() {
             self.events.clock.pause(delay).await;
         }
-        for event in heard {
-            self.events.bus.publish_of(id, event).await;
+        for (uses, event) in heard {
+            if uses.is_asked_for {
+                self.events.recent.push(&event, None);
+            }
+            if uses.is_heard {
+                self.events.bus.publish_of(id, event).await;
+            }
         }
         Ok(true)
     }

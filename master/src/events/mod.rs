@@ -1,9 +1,10 @@
 //! Events: the local publisher sends each to every listener on this machine, and those that a filter matches are kept on
-//! the disk, for readers that must miss none.
+//! the disk, for readers that must miss none. While somebody asks for events over a session, the last ones are in memory.
 
 mod durable;
 mod minion_events;
 mod reader;
+mod recent;
 mod reports;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use minion_events::MinionEventFirer;
 pub(crate) use reader::{
     Acknowledged, EventReader, PageLimits, REACTOR, ReadEvent, ReadPage, job_tag,
 };
+pub(crate) use recent::{RecentEvent, RecentEvents};
 pub use reports::ReturnReport;
 pub(crate) use reports::RunReport;
 use saline_event_bus::{Bus, EncodedEvent, Room};
@@ -38,6 +40,7 @@ const MINIONS_ROOM: Room = Room {
 pub struct Events {
     bus: Bus<MinionId>,
     durable: Arc<DurableEvents>,
+    recent: RecentEvents,
     clock: Clock,
 }
 
@@ -46,6 +49,8 @@ pub struct Events {
 struct Uses {
     /// Somebody listens to it.
     is_heard: bool,
+    /// Somebody asks for events over a session.
+    is_asked_for: bool,
     /// A filter matches it.
     is_kept: bool,
     /// The reactor reacts to it.
@@ -54,7 +59,7 @@ struct Uses {
 
 impl Uses {
     fn is_none(self) -> bool {
-        !self.is_heard && !self.is_kept && !self.is_reacted_to
+        !self.is_heard && !self.is_asked_for && !self.is_kept && !self.is_reacted_to
     }
 }
 
@@ -69,6 +74,7 @@ impl Events {
         Self {
             bus: Bus::start(publisher, MINIONS_ROOM, context),
             durable,
+            recent: RecentEvents::new(context.clock),
             clock: context.clock,
         }
     }
@@ -83,6 +89,11 @@ impl Events {
         self.bus.subscribers()
     }
 
+    /// Returns the last events.
+    pub(crate) fn recent(&self) -> &RecentEvents {
+        &self.recent
+    }
+
     /// Whether anybody wants events with this tag, so that costly data are made only for somebody.
     pub fn wanted(&self, tag: &EventTag) -> bool {
         !self.uses(&tag.to_string()).is_none()
@@ -91,6 +102,7 @@ impl Events {
     fn uses(&self, tag: &str) -> Uses {
         Uses {
             is_heard: self.bus.has_listener(tag),
+            is_asked_for: self.recent.is_kept(),
             is_kept: self.durable.keeps(tag).is_some(),
             is_reacted_to: self.durable.is_reacted_to(tag),
         }
@@ -107,7 +119,19 @@ impl Events {
         origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        if let Err(error) = self.fire_text(&tag.to_string(), origin, data).await {
+        self.fire_of(None, tag, origin, data).await;
+    }
+
+    /// Fires an event as [`fire`](Self::fire) does; the owner is that of the run that it tells of.
+    async fn fire_of<K: Into<String>>(
+        &self,
+        owner: Option<&str>,
+        tag: EventTag,
+        origin: EventOrigin,
+        data: impl IntoIterator<Item = (K, Value)>,
+    ) {
+        let fired = self.fire_text(owner, &tag.to_string(), origin, data).await;
+        if let Err(error) = fired {
             // The store has said so, once.
             tracing::debug!("event {tag} was not kept: {error}");
         }
@@ -119,6 +143,7 @@ impl Events {
     /// When a filter matches it and the store does not take it. The bus has it all the same.
     async fn fire_text<K: Into<String>>(
         &self,
+        owner: Option<&str>,
         tag: &str,
         origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
@@ -143,6 +168,9 @@ impl Events {
         }
         if uses.is_reacted_to {
             self.durable.reacted_stored().notify_one();
+        }
+        if uses.is_asked_for {
+            self.recent.push(&event, owner);
         }
         if uses.is_heard {
             self.bus.publish(event).await;

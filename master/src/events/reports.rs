@@ -40,6 +40,8 @@ pub(crate) struct RunReport<'a> {
     pub(crate) arg: &'a PackedArguments,
     /// The user who asked, as the operator's program said.
     pub(crate) user: &'a str,
+    /// Who ordered the run: [`Principal::owner`](crate::authorize::Principal::owner).
+    pub(crate) owner: &'a str,
 }
 
 impl Events {
@@ -103,6 +105,10 @@ impl Events {
     /// Fires `salt/job/<jid>/new`: the operator published the job to these minions.
     pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, MinionJobState)]) {
         let tag = EventTag::Job(job.jid.clone(), JobEvent::New);
+        if self.recent.is_kept() {
+            // Before the event, so that nobody has to look it up.
+            self.recent.note_owner(&job.jid, Some(operator));
+        }
         let data = job_new_data(job, operator, minions);
         self.fire(tag, origin_of_owner(operator), data).await;
     }
@@ -177,15 +183,17 @@ impl Events {
     /// Fires `salt/run/<jid>/new`: a runner was begun.
     pub(crate) async fn run_new(&self, run: &RunReport<'_>) {
         let tag = EventTag::Run(run.jid.clone(), RunEvent::New);
-        self.fire(tag, EventOrigin::runner(run.jid), run_data(run))
+        let origin = EventOrigin::runner(run.jid);
+        self.fire_of(Some(run.owner), tag, origin, run_data(run))
             .await;
     }
 
     /// Fires `salt/run/<jid>/progress`: a runner says what it does.
-    pub(crate) async fn run_progress(&self, jid: &Jid, message: &str) {
+    pub(crate) async fn run_progress(&self, jid: &Jid, owner: &str, message: &str) {
         let tag = EventTag::Run(jid.clone(), RunEvent::Progress);
         let data = [("message", Value::from(message))];
-        self.fire(tag, EventOrigin::runner(jid), data).await;
+        self.fire_of(Some(owner), tag, EventOrigin::runner(jid), data)
+            .await;
     }
 
     /// Fires `salt/run/<jid>/ret`: a runner has ended.
@@ -203,7 +211,8 @@ impl Events {
         };
         data.extend(payload.map(|payload| ("return", payload)));
         data.push(("success", Value::Bool(end.success)));
-        self.fire(tag, EventOrigin::runner(run.jid), data).await;
+        let origin = EventOrigin::runner(run.jid);
+        self.fire_of(Some(run.owner), tag, origin, data).await;
     }
 
     /// Fires an event that someone who gives orders sends.
@@ -216,7 +225,7 @@ impl Events {
         tag: &str,
         data: Vec<(String, Value)>,
     ) -> Result<(), StoreError> {
-        self.fire_text(tag, origin, data).await
+        self.fire_text(None, tag, origin, data).await
     }
 
     async fn job_event(

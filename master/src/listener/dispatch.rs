@@ -168,18 +168,36 @@ impl Listener {
 
     /// Carries out the request of an operator, whose key is looked up once more.
     async fn operator(&self, session: &Arc<Session>, class: Class, plain: &[u8]) -> OperatorReply {
+        if let Some(refused) = self.refuse_operator(session).await {
+            return refused;
+        }
+        let reply = self.carry_out(session, class, plain).await;
+        match &reply {
+            // The request may have waited for them.
+            OperatorReply::Events(page) if !page.events.is_empty() => {
+                self.refuse_operator(session).await.unwrap_or(reply)
+            }
+            _ => reply,
+        }
+    }
+
+    /// Returns the reply to an operator whose key is not accepted now, or cannot be read; none if all is well.
+    async fn refuse_operator(&self, session: &Arc<Session>) -> Option<OperatorReply> {
         match self.handlers.admission.still_accepts(session).await {
-            Ok(true) => {}
+            Ok(true) => None,
             Ok(false) => {
                 self.handlers.sessions.remove(session);
-                return OperatorReply::Refused(RefusedVerb::KeyGone);
+                Some(OperatorReply::Refused(RefusedVerb::KeyGone))
             }
             // That says nothing about the operator, whose session stays.
             Err(KeysUnreadable) => {
                 let why = "the master cannot read the operators' keys now, and its log says why: try again";
-                return OperatorReply::Failed(why.to_owned());
+                Some(OperatorReply::Failed(why.to_owned()))
             }
         }
+    }
+
+    async fn carry_out(&self, session: &Arc<Session>, class: Class, plain: &[u8]) -> OperatorReply {
         match decode::<OperatorRequest>(plain) {
             // Boxed as a handshake is.
             Ok(request) => {

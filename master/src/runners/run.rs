@@ -161,7 +161,9 @@ impl Run {
 
     /// Fires `salt/run/<jid>/progress`, and notes the same line.
     pub(super) async fn tell_progress(&self, line: &str) {
-        self.parts.events.run_progress(&self.jid, line).await;
+        let owner = self.principal.owner();
+        let events = &self.parts.events;
+        events.run_progress(&self.jid, &owner, line).await;
         self.note(line);
     }
 

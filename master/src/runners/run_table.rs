@@ -92,6 +92,7 @@ impl RunState {
             fun: &self.fun,
             arg: &self.arg,
             user: &self.user,
+            owner: &self.operator,
         }
     }
 

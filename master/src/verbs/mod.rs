@@ -2,6 +2,7 @@
 
 mod call_store;
 mod caller;
+mod events;
 mod heartbeat;
 mod key_verbs;
 mod last_seen;
@@ -15,6 +16,7 @@ mod upload_verbs;
 
 pub(crate) use call_store::CallStore;
 pub use caller::CallerVerbs;
+pub use events::EventsVerb;
 pub use key_verbs::KeyVerbs;
 pub use last_seen::LastSeenQueries;
 pub use minion::MinionVerbs;

@@ -11,7 +11,8 @@ use crate::publisher::MinionPublisher;
 
 use super::target_queries::unresolved;
 use super::{
-    JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
+    EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs,
+    UploadVerbs,
 };
 
 /// Carries out the requests of those who give orders.
@@ -30,6 +31,7 @@ pub struct OperatorVerbs {
     pub(crate) publisher: MinionPublisher,
     pub(crate) tokens: TokenVerbs,
     pub(crate) uploads: UploadVerbs,
+    pub(crate) events: EventsVerb,
 }
 
 impl OperatorVerbs {
@@ -110,12 +112,12 @@ impl OperatorVerbs {
                 Ok(self.uploads.carry_out(principal, request).await)
             }
             OperatorRequest::Ping => Ok(OperatorReply::Pong),
-            OperatorRequest::Login(_)
-            | OperatorRequest::Logout(_)
-            | OperatorRequest::ActAs(_)
-            | OperatorRequest::Events(_) => Ok(OperatorReply::NotAllowed(format!(
-                "{principal} may not {action}: this master lets nobody log in"
-            ))),
+            OperatorRequest::Login(_) | OperatorRequest::Logout(_) | OperatorRequest::ActAs(_) => {
+                Ok(OperatorReply::NotAllowed(format!(
+                    "{principal} may not {action}: this master lets nobody log in"
+                )))
+            }
+            OperatorRequest::Events(request) => self.events.carry_out(principal, request).await,
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,
                 Err(why) => OperatorReply::NotAllowed(why),

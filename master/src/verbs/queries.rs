@@ -10,8 +10,8 @@ use crate::clock::MasterClock;
 use crate::jobs::{JobStore, StoreError};
 use crate::sessions::Sessions;
 
-/// The bytes of a message that a page of returns leaves free for its seal and its other fields.
-const PAGE_OVERHEAD: usize = OVERHEAD + 4096;
+/// The bytes of a message that a page of returns or events leaves free for its seal and its other fields.
+pub(super) const PAGE_OVERHEAD: usize = OVERHEAD + 4096;
 
 /// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent, disputed or
 /// busy, unconfirmed and used twice.

@@ -7,6 +7,7 @@
 mod admission;
 mod audiences;
 mod event_rates;
+mod events;
 mod handshakes;
 mod listener;
 mod operator_keys;

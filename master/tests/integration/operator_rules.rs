@@ -13,7 +13,7 @@ use crate::support::runner::{call, end, value};
 use crate::support::{Deployment, Peer, credentials};
 
 /// Changes a configuration to what these options of a file say.
-fn with_options(options: &str) -> impl FnOnce(&mut MasterConfig) {
+pub(crate) fn with_options(options: &str) -> impl FnOnce(&mut MasterConfig) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("master"), options).unwrap();
     let read = MasterConfig::load(folder.path(), &[]).unwrap().config;
@@ -32,7 +32,7 @@ pub(crate) async fn operator(deployment: &Deployment, name: &str) -> Peer {
     Peer::come(deployment.network().await, own, &trust).await
 }
 
-async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
+pub(crate) async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
     let request = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob(target),
