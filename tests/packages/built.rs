@@ -10,7 +10,7 @@ use crate::machine::Machine;
 pub const PACKAGES: [&str; 3] = ["saline-common", "saline-master", "saline-minion"];
 
 /// The programs in the packages.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     env!("CARGO_BIN_EXE_saline"),
     env!("CARGO_BIN_EXE_saline-call"),
     env!("CARGO_BIN_EXE_saline-cp"),
@@ -19,8 +19,8 @@ const PROGRAMS: [&str; 10] = [
     env!("CARGO_BIN_EXE_saline-key"),
     env!("CARGO_BIN_EXE_saline-master"),
     env!("CARGO_BIN_EXE_saline-minion"),
-    env!("CARGO_BIN_EXE_saline-render"),
     env!("CARGO_BIN_EXE_saline-pam"),
+    env!("CARGO_BIN_EXE_saline-render"),
     env!("CARGO_BIN_EXE_saline-run"),
 ];
 
