@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use saline_data::Value;
 use saline_targeting::{Glob, TextPattern};
 
 /// Who may run what, as one option has it.
@@ -27,6 +28,8 @@ pub enum Subject {
 pub struct AccessRule {
     /// The rule as a line, for the audit file.
     pub text: String,
+    /// The rule as the file has it, for users who ask for theirs. Patterns of named arguments are hidden.
+    pub written: Value,
     /// The minions, or the part of the master, to which the rule applies.
     pub scope: RuleScope,
     /// The functions that it allows. Without meaning for keys, events and everything.
@@ -77,11 +80,12 @@ impl AccessRules {
     }
 
     /// Returns the rules for somebody of this name in these groups: those of the name and of the groups, or else those
-    /// for everybody.
+    /// for everybody. When it `is_permissive`, those for everybody are beside them.
     pub fn of<'a>(
         &'a self,
         name: &'a str,
         groups: &'a [String],
+        is_permissive: bool,
     ) -> impl Iterator<Item = &'a AccessRule> {
         let is_named = move |subject: &Subject| match subject {
             Subject::Name(own) => own == name,
@@ -93,7 +97,7 @@ impl AccessRules {
             .subjects
             .iter()
             .filter(move |(subject, _)| match named {
-                true => is_named(subject),
+                true => is_named(subject) || (is_permissive && *subject == Subject::Everybody),
                 false => *subject == Subject::Everybody,
             });
         own.flat_map(|(_, rules)| rules)

@@ -9,6 +9,7 @@ mod byte_size;
 #[cfg(test)]
 mod document;
 mod error;
+mod external_auth;
 mod file_roots;
 mod files;
 mod given;
@@ -47,6 +48,7 @@ pub use access_rules::{
 pub use api::ApiConfig;
 pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;
+pub use external_auth::{ExternalAuth, LoginWay};
 pub use file_roots::{BASE, Environments, FileOptions};
 pub use load::Loaded;
 pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};

@@ -1,6 +1,7 @@
 //! Loads the configuration of a role.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use saline_data::Value;
@@ -70,7 +71,8 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     let (mut unsupported, mut mistakes) = (Vec::new(), Vec::new());
     for setting in &gathered.settings {
         let name = setting.key.name.as_str();
-        if C::OPTIONS.iter().any(|option| option.name == name) || is_met(name, &setting.node) {
+        let is_known = C::OPTIONS.iter().any(|option| option.name == name) || C::is_kept(name);
+        if is_known || is_met(name, &setting.node) {
             continue;
         }
         if schemes.contains(&name) {
@@ -209,7 +211,13 @@ fn options<C: Role>(settings: &[Setting], schemes: &[&str]) -> Value {
         let section = Value::from(given(scheme)?.node.clone());
         Some((*scheme, secrecy_of::<C>(scheme).shown(section)))
     });
-    Value::map(options.chain(sections))
+    let names = settings.iter().map(|setting| setting.key.name.as_str());
+    let kept: BTreeSet<&str> = names.filter(|name| C::is_kept(name)).collect();
+    let kept = kept.into_iter().filter_map(|name| {
+        let value = Value::from(given(name)?.node.clone());
+        Some((name, secrecy_of::<C>(name).shown(value)))
+    });
+    Value::map(options.chain(sections).chain(kept))
 }
 
 /// Returns the secrecy of an option or of the section of a transport, whose options only the transport knows.

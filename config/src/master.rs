@@ -9,9 +9,9 @@ use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
-    AccessBlacklist, AccessRules, FileOptions, Logging, MetricsAddress, MineRule, Paths,
-    PillarSources, ReactorConfig, RestCherrypyConfig, ReturnerConfig, ScheduleConfig, Secrecy,
-    ShownOptions, TransportOptions,
+    AccessBlacklist, AccessRules, ExternalAuth, FileOptions, Logging, MetricsAddress, MineRule,
+    Paths, PillarSources, ReactorConfig, RestCherrypyConfig, ReturnerConfig, ScheduleConfig,
+    Secrecy, ShownOptions, TransportOptions,
 };
 
 /// The ports of one transport, as its section gives them.
@@ -110,6 +110,10 @@ pub struct MasterConfig {
     pub publisher_acl_blacklist: AccessBlacklist,
     /// `operators`: what operators with keys of their own may do; none for everything.
     pub operators: Option<AccessRules>,
+    /// `permissive_acl`: whether the rules for everybody are also for those who are named.
+    pub permissive_acl: bool,
+    /// `external_auth` and the other options about users who log in.
+    pub external_auth: ExternalAuth,
     /// `file_roots` and the other options about files.
     pub files: FileOptions,
     /// `pillar_roots` and the other options about pillar.
@@ -190,6 +194,8 @@ impl Default for MasterConfig {
             publisher_acl: AccessRules::default(),
             publisher_acl_blacklist: AccessBlacklist::default(),
             operators: None,
+            permissive_acl: false,
+            external_auth: ExternalAuth::default(),
             files: FileOptions::default(),
             pillar: PillarSources::default(),
             mine_get: None,
@@ -265,6 +271,11 @@ impl MasterConfig {
     /// `state_dir/tokens.sqlite`: the tokens that let minions in, without their secrets.
     pub fn token_file(&self) -> PathBuf {
         self.paths.state_dir.join("tokens.sqlite")
+    }
+
+    /// `state_dir/logins.sqlite`: who is logged in, with the digests of their tokens.
+    pub fn login_file(&self) -> PathBuf {
+        self.paths.state_dir.join("logins.sqlite")
     }
 
     /// `cachedir/own_functions`: the names of the functions of minions' own modules, for completion.

@@ -56,7 +56,7 @@ impl<C: Role> Loaded<C> {
     pub fn options_in_force(&self, started: &Self) -> Value {
         let is_taken_over = |name: &str| match C::OPTIONS.iter().any(|option| option.name == name) {
             true => C::RELOADED.contains(&name),
-            false => C::RELOADS_TRANSPORTS,
+            false => C::RELOADS_TRANSPORTS || C::is_kept(name),
         };
         let of = |loaded: &Self, wanted: bool| match &loaded.options {
             Value::Map(entries) => {

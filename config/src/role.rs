@@ -46,8 +46,15 @@ pub(crate) trait Role: Default + 'static {
     const RELOADED: &'static [&'static str];
     /// Whether a running daemon takes over the sections of transports too.
     const RELOADS_TRANSPORTS: bool;
+    /// The beginning of the names of options that are kept as values, for programs that ask for them.
+    const KEPT_PREFIX: Option<&'static str>;
     /// The options of a transport's section that are the role's own, and not the transport's.
     const TRANSPORT_PORTS: &'static [&'static str];
+
+    /// Whether an option is kept as a value.
+    fn is_kept(name: &str) -> bool {
+        Self::KEPT_PREFIX.is_some_and(|prefix| name.starts_with(prefix))
+    }
 
     fn paths(&mut self) -> &mut Paths;
     fn logging(&mut self) -> &mut Logging;

@@ -88,9 +88,6 @@ pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
                 None => "write `keep_jobs_seconds`".to_owned(),
             });
         }
-        "external_auth" => {
-            "`publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md)"
-        }
         "gather_job_timeout" => {
             "`timeout` says how long a command waits for a minion without a sign of life"
         }

@@ -198,6 +198,7 @@ mod tests {
         const OTHER: &'static str = "minion";
         const RELOADED: &'static [&'static str] = &[];
         const RELOADS_TRANSPORTS: bool = false;
+        const KEPT_PREFIX: Option<&'static str> = None;
         const TRANSPORT_PORTS: &'static [&'static str] = &[];
 
         fn is_of_other_role(_: &str) -> bool {

@@ -17,6 +17,7 @@ use saline_data::Value;
 use saline_data::yaml::{self, Content, Key, Node, YamlError};
 use saline_targeting::{Glob, PatternError, TextPattern};
 
+use crate::Secrecy;
 use crate::access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,
 };
@@ -28,10 +29,22 @@ const FUNCTION: &str = "a function is a name, or a mapping of one name to `args`
 
 /// Reads rules; `with_groups` if names may be those of groups.
 pub(super) fn read(given: &Given<'_>, with_groups: bool) -> Result<AccessRules, YamlError> {
-    let entries = match &given.node.content {
+    match &given.node.content {
+        Content::Map(_) | Content::Scalar(Value::Null) => read_at(given, given.node, with_groups),
+        _ => Err(given.wrong(TAKES)),
+    }
+}
+
+/// Reads the rules that a part of the value has.
+pub(super) fn read_at(
+    given: &Given<'_>,
+    node: &Node,
+    with_groups: bool,
+) -> Result<AccessRules, YamlError> {
+    let entries = match &node.content {
         Content::Map(entries) => entries,
         Content::Scalar(Value::Null) => return Ok(AccessRules::default()),
-        _ => return Err(given.wrong(TAKES)),
+        _ => return Err(given.refuse_at(node, format!("takes {TAKES}"))),
     };
     let mut subjects = Vec::new();
     for (key, node) in entries {
@@ -101,7 +114,7 @@ fn subject(name: &str, with_groups: bool) -> Result<Subject, String> {
     }
     match (is_group, with_groups) {
         (true, true) => Ok(Subject::Group(plain.to_owned())),
-        (true, false) => Err(format!("names {name:?}: operators have no groups")),
+        (true, false) => Err(format!("names {name:?}: there are no groups here")),
         (false, _) => Ok(Subject::Name(plain.to_owned())),
     }
 }
@@ -155,6 +168,7 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
             text => (RuleScope::AllMinions, vec![function(given, item, text)?]),
         };
         rules.push(AccessRule {
+            written: text.as_str().into(),
             text,
             scope,
             functions,
@@ -168,6 +182,7 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
         rules.push(match &node.content {
             Content::Map(arguments) => AccessRule {
                 text: key.name.clone(),
+                written: written(key, node),
                 scope: RuleScope::AllMinions,
                 functions: vec![with_arguments(given, (key, item), arguments)?],
             },
@@ -176,6 +191,11 @@ fn rules_of(given: &Given<'_>, item: &Node, rules: &mut Vec<AccessRule>) -> Resu
         });
     }
     Ok(())
+}
+
+/// Returns a rule as the file has it, with its secrets hidden.
+fn written(key: &Key, node: &Node) -> Value {
+    Secrecy::Rules.shown(Value::map([(key.name.clone(), Value::from(node.clone()))]))
 }
 
 /// Reads a rule that names minions, or `@runner`. The other words take no functions: what Salt allows of the keys by
@@ -221,6 +241,7 @@ fn on_minions(
     let names: Vec<&str> = functions.iter().map(|f| f.name.as_str()).collect();
     Ok(AccessRule {
         text: format!("{}: {}", key.name, names.join(", ")),
+        written: written(key, node),
         scope,
         functions,
     })

@@ -42,6 +42,7 @@ impl Role for ApiConfig {
         "log_level_logfile",
     ];
     const RELOADS_TRANSPORTS: bool = false;
+    const KEPT_PREFIX: Option<&'static str> = None;
     const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
 
     fn is_of_other_role(name: &str) -> bool {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use saline_targeting::{Glob, Nodegroups};
 
 use super::{
-    access_rules, common, file_roots, mine, nodegroups, pillar_sources, reactor, rest_cherrypy,
-    returners, schedule,
+    access_rules, common, external_auth, file_roots, mine, nodegroups, pillar_sources, reactor,
+    rest_cherrypy, returners, schedule,
 };
 use crate::given::LONGEST;
 use crate::role::Role;
@@ -437,6 +437,11 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
+    external_auth::permissive_acl(),
+    external_auth::sharedsecret(),
+    external_auth::external_auth(),
+    external_auth::token_expire(),
+    external_auth::netapi_enable_clients(),
     file_roots::file_roots(),
     file_roots::file_env_access(),
     file_roots::file_ignore_regex(),

@@ -40,6 +40,7 @@ impl Role for MasterConfig {
         "default_include",
         "durable_events",
         "ext_pillar",
+        "external_auth",
         "file_env_access",
         "file_ignore_glob",
         "file_ignore_regex",
@@ -59,10 +60,12 @@ impl Role for MasterConfig {
         "mine_get",
         "minion_event_bytes",
         "minion_event_rate",
+        "netapi_enable_clients",
         "nodegroups",
         "open_mode",
         "operators",
         "pending_key_days",
+        "permissive_acl",
         "pillar_merge_lists",
         "pillar_opts",
         "pillar_roots",
@@ -75,10 +78,13 @@ impl Role for MasterConfig {
         // The master does nothing with it.
         "rest_cherrypy",
         "schedule",
+        "sharedsecret",
         "timeout",
+        "token_expire",
         "trusted_grains",
     ];
     const RELOADS_TRANSPORTS: bool = false;
+    const KEPT_PREFIX: Option<&'static str> = Some("saltgui_");
     const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
 
     fn is_of_other_role(name: &str) -> bool {
@@ -91,6 +97,7 @@ impl Role for MasterConfig {
             &mut self.audit_file,
             &mut self.autosign_file,
             &mut self.autoreject_file,
+            &mut self.external_auth.user_file,
             &mut self.returners.local_file,
             &mut self.returners.sqlite3_database,
         ];

@@ -69,6 +69,7 @@ impl Role for MinionConfig {
         "transport",
     ];
     const RELOADS_TRANSPORTS: bool = true;
+    const KEPT_PREFIX: Option<&'static str> = None;
     const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
 
     fn is_of_other_role(name: &str) -> bool {

@@ -4,6 +4,7 @@
 mod access_rules;
 mod api;
 mod common;
+mod external_auth;
 mod file_roots;
 mod master;
 mod master_address;

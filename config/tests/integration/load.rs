@@ -252,7 +252,7 @@ fn what_has_no_effect_is_named_once() {
 #[test]
 fn what_saline_has_instead_is_named() {
     assert_snapshot!(master_warnings("keep_jobs: 24\ngather_job_timeout: 3\nfileserver_backend: {}\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds: 86400` | DIR/master:2:1: option "gather_job_timeout" of Salt has no effect: `timeout` says how long a command waits for a minion without a sign of life | DIR/master:3:1: option "fileserver_backend" of Salt is not supported, and has no effect"#);
-    assert_snapshot!(master_warnings("external_auth: {}\nkeep_jobs: [x]\n"), @r#"DIR/master:1:1: option "external_auth" of Salt has no effect: `publisher_acl` says what users of this machine may do, and `operators` what the owners of keys may (docs/operating.md) | DIR/master:2:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
+    assert_snapshot!(master_warnings("keep_jobs: [x]\n"), @r#"DIR/master:1:1: option "keep_jobs" of Salt has no effect: write `keep_jobs_seconds`"#);
 }
 
 #[test]
@@ -481,5 +481,5 @@ fn rules_that_are_wrong_are_refused_with_their_place() {
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - pkg.install:\n        arg: [a]\n"), @r#"master:4:9: option "publisher_acl" takes `args` (a list) and `kwargs` (a mapping) of a function, not "arg""#);
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - web*:\n      - pkg.install:\n          args: ['(']\n"), @r#"master:5:18: option "publisher_acl" has "(", which is not a valid regular expression: not a regular expression: unclosed group"#);
     assert_snapshot!(refused("publisher_acl_blacklist:\n  groups: [a]\n"), @r#"master:2:3: option "publisher_acl_blacklist" takes a mapping with `users` and `modules`, which are lists of patterns"#);
-    assert_snapshot!(refused("operators:\n  ops%: [test.ping]\n"), @r#"master:2:3: option "operators" names "ops%": operators have no groups"#);
+    assert_snapshot!(refused("operators:\n  ops%: [test.ping]\n"), @r#"master:2:3: option "operators" names "ops%": there are no groups here"#);
 }

@@ -4,6 +4,7 @@ mod api;
 mod arguments;
 mod assignments;
 mod errors;
+mod external_auth;
 mod folder;
 mod load;
 mod reactor;

@@ -129,7 +129,7 @@ impl Authorizer {
                     None => by("operators is not set"),
                     Some(rules) => Rules {
                         option: "operators",
-                        own: rules.of(name, &[]).collect(),
+                        own: rules.of(name, &[], false).collect(),
                     }
                     .judge(principal, action, about),
                 }
@@ -232,7 +232,7 @@ fn own_rules<'a>(
         Principal::LocalRoot | Principal::MasterUser | Principal::Schedule(_) => None,
         Principal::Operator(name) => {
             let rules = access.operators.as_ref()?;
-            Some(rules.of(name, &[]).collect())
+            Some(rules.of(name, &[], false).collect())
         }
         Principal::LocalUser(user) => Some(Rules::of_user(access, user).own),
         Principal::Reaction(_) => {
@@ -329,7 +329,10 @@ impl<'a> Rules<'a> {
     fn of_user(access: &'a AccessSettings, user: &'a LocalUser) -> Self {
         Self {
             option: "publisher_acl",
-            own: access.publisher_acl.of(&user.name, &user.groups).collect(),
+            own: access
+                .publisher_acl
+                .of(&user.name, &user.groups, access.permissive_acl)
+                .collect(),
         }
     }
 
