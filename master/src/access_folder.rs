@@ -35,7 +35,7 @@ pub(crate) fn open(sock_dir: &Path) -> Result<(), MasterError> {
         });
         if closed {
             tracing::warn!(
-                "the users in publisher_acl cannot enter {}, where the access socket is: chmod o+x it",
+                "the users whom publisher_acl or external_auth names cannot enter {}, where the access socket is: chmod o+x it",
                 folder.display()
             );
         }

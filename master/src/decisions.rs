@@ -160,6 +160,43 @@ impl Decisions {
         drop(noted.await);
     }
 
+    /// Notes that the principal brought a login, `subject`, which was right or not.
+    ///
+    /// # Errors
+    /// One line for the one who asked: the line cannot be written.
+    pub(crate) async fn note_login(
+        &self,
+        principal: &Principal,
+        subject: String,
+        is_right: bool,
+    ) -> Result<(), String> {
+        let outcome = match is_right {
+            true => Outcome::Allowed {
+                rule: "external_auth",
+            },
+            false => Outcome::Refused {
+                rule: "wrong name, password or way, or no rule of external_auth",
+            },
+        };
+        let pending = self.audit.append(Record {
+            principal: principal.to_string(),
+            action: "log in",
+            details: Details {
+                subject: Some(subject),
+                ..Details::default()
+            },
+            outcome,
+            goes_on_without: false,
+        });
+        match pending.await {
+            Some(pending) if is_right => pending
+                .synced()
+                .await
+                .map_err(|error| format!("{error}: the login is refused, have root mend that")),
+            _ => Ok(()),
+        }
+    }
+
     /// Notes that a user of this machine got no session.
     pub(crate) async fn note_user_refused(&self, principal: &Principal, refusal: &Refusal) {
         let noted = self.audit.append(Record {

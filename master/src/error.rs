@@ -26,7 +26,7 @@ pub enum MasterError {
     #[error("the disk of the job store (state_dir) is full: make room, and start the master again")]
     DiskFull,
     /// Users of this machine cannot be let into the folder of the access socket.
-    #[error("publisher_acl names users, and {} cannot be opened to them: {source}", path.display())]
+    #[error("publisher_acl or external_auth names users, and {} cannot be opened to them: {source}", path.display())]
     AccessFolder {
         /// The folder.
         path: PathBuf,

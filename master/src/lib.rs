@@ -15,6 +15,7 @@
 //! | [`orders`] | publishes and cancels jobs, and finds the minions of a target, for verbs and runners alike |
 //! | [`peers`] | decides which peers are let in, tells who is here, and ends what a removed key had |
 //! | [`sessions`] | keeps the table of sessions, which is presence |
+//! | `logins` | logs users in with names and passwords, and keeps who is logged in |
 //! | [`keys`] | stores the keys of minions and operators |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
 //! | `disk` | has the files of the stores, and the threads that own them |
@@ -61,6 +62,7 @@ mod job_signer;
 pub mod jobs;
 pub mod keys;
 pub mod listener;
+mod logins;
 pub mod maintenance;
 mod metrics;
 mod mine;

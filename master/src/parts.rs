@@ -28,6 +28,7 @@ use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError};
 use crate::keys::{KeyAccess, TokenStore};
+use crate::logins::{Credentials, LoginStore};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
 use crate::mine::Mine;
@@ -47,8 +48,8 @@ use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::stores::{Stores, durable_filter};
 use crate::verbs::{
-    CallStore, CallerVerbs, EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs,
-    OperatorVerbs, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
+    CallStore, CallerVerbs, EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, LoginVerbs,
+    MinionVerbs, OperatorVerbs, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -69,6 +70,7 @@ pub(crate) struct MasterParts {
     signer: JobSigner,
     keys: KeyAccess,
     tokens: Arc<TokenStore>,
+    logins: Arc<LoginStore>,
     disk: DiskReader,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
@@ -174,6 +176,7 @@ impl MasterParts {
             functions: Arc::new(FunctionsTable::new(config.own_functions_file(), context)),
             clock: stores.clock,
             tokens: Arc::new(stores.tokens),
+            logins: Arc::new(stores.logins),
             keys,
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
@@ -345,6 +348,14 @@ impl MasterParts {
                 context: self.context.clone(),
                 clock: self.clock.clone(),
             },
+            logins: LoginVerbs {
+                logins: Arc::clone(&self.logins),
+                credentials: Credentials::new(self.context.clone()),
+                settings: self.settings.clone(),
+                decisions: self.decisions.clone(),
+                context: self.context.clone(),
+                clock: self.clock.clone(),
+            },
             uploads: UploadVerbs {
                 decisions: self.decisions.clone(),
                 files: self.files.clone(),
@@ -471,6 +482,8 @@ impl MasterParts {
             pillars: self.pillars.clone(),
             mine: self.mine.clone(),
             reactions: self.reactions.clone(),
+            logins: Arc::clone(&self.logins),
+            master_clock: self.clock.clone(),
         }
     }
 

@@ -110,7 +110,7 @@ impl Master {
         versions: ProtocolVersions,
         locks: [InstanceLock; 2],
     ) -> Result<Self, MasterError> {
-        let serves_users = !config.publisher_acl.is_empty();
+        let serves_users = serves_users(&config);
         if serves_users {
             access_folder::open(&config.paths.sock_dir)?;
         }
@@ -278,9 +278,9 @@ impl Master {
         self.state.reload(config);
         self.scheduler.set_configured(config.schedule.jobs.clone());
         check_named_users(&self.context, config);
-        if !self.serves_users && !config.publisher_acl.is_empty() {
+        if !self.serves_users && serves_users(config) {
             tracing::warn!(
-                "publisher_acl names somebody for the first time: the access socket is served from the next start on, \
+                "publisher_acl or external_auth names somebody for the first time: the access socket is served from the next start on, \
                  restart saline-master"
             );
         }
@@ -342,6 +342,12 @@ impl Master {
     }
 }
 
+/// Whether the access socket is served: `publisher_acl` names users of this machine, or `external_auth` somebody whom any of them may
+/// log in as.
+fn serves_users(config: &MasterConfig) -> bool {
+    !config.publisher_acl.is_empty() || config.external_auth.names_anybody()
+}
+
 /// Has users and groups in `publisher_acl` that this machine does not know logged, on a thread of its own: the system may ask
 /// a directory service.
 fn check_named_users(context: &Context, config: &MasterConfig) {
@@ -384,7 +390,7 @@ pub(crate) fn network_ports(
     Ok(served.iter().flat_map(ports).flatten().collect())
 }
 
-/// Returns the addresses to serve. The access socket is one of them if somebody is named in `publisher_acl`, and always
+/// Returns the addresses to serve. The access socket is one of them if it [is served](serves_users), and always
 /// that of a transport that tells who the users of this machine are.
 fn addresses(config: &MasterConfig, registry: &Registry) -> Result<Addresses, MasterError> {
     let mut schemes = config.transport.clone();
@@ -408,7 +414,7 @@ fn addresses(config: &MasterConfig, registry: &Registry) -> Result<Addresses, Ma
     let scheme = serve.requests.scheme.clone();
     let local = addresses.len();
     addresses.push((serve, scheme));
-    if !config.publisher_acl.is_empty() {
+    if serves_users(config) {
         let scheme = registry.for_local_users()?.to_owned();
         let serve = ServeAt {
             requests: Endpoint::local(scheme.clone(), config.access_socket()),

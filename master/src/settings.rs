@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_config::{AccessBlacklist, AccessRule, AccessRules, MasterConfig, MineRule};
+use saline_config::{
+    AccessBlacklist, AccessRule, AccessRules, ExternalAuth, LoginWay, MasterConfig, MineRule,
+};
 use saline_data::Value;
 use saline_messages::MinionId;
 use saline_targeting::{Assignments, Nodegroups};
@@ -96,10 +98,28 @@ pub(crate) struct AccessSettings {
     pub(crate) publisher_acl: AccessRules,
     /// Whom and what `publisher_acl` never allows.
     pub(crate) publisher_acl_blacklist: AccessBlacklist,
+    /// Whether the rules for everybody are also for those who are named.
+    pub(crate) permissive_acl: bool,
+    /// Who may log in, by which way, and what they may do then.
+    pub(crate) external_auth: ExternalAuth,
     /// What operators with keys of their own may do; none for everything.
     pub(crate) operators: Option<AccessRules>,
     /// What files of the reactor may do; none for everything.
     pub(crate) reactor_acl: Option<Vec<AccessRule>>,
+}
+
+impl AccessSettings {
+    /// Returns the rules of a user who logs in by this way; none for one who is not named.
+    pub(crate) fn external_rules<'a>(
+        &'a self,
+        way: LoginWay,
+        name: &'a str,
+        groups: &'a [String],
+    ) -> Vec<&'a AccessRule> {
+        let rules = self.external_auth.ways.get(&way);
+        let own = rules.map(|rules| rules.of(name, groups, self.permissive_acl));
+        own.into_iter().flatten().collect()
+    }
 }
 
 /// The values of the settings at one moment.
@@ -184,6 +204,8 @@ impl SettingsValues {
             access: Arc::new(AccessSettings {
                 publisher_acl: config.publisher_acl.clone(),
                 publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),
+                permissive_acl: config.permissive_acl,
+                external_auth: config.external_auth.clone(),
                 operators: config.operators.clone(),
                 reactor_acl: config.reactor.acl.clone(),
             }),

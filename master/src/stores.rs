@@ -1,4 +1,4 @@
-//! Opens the files of a master: its keys, jobs, grains, kept events, mine and tokens.
+//! Opens the files of a master: its keys, jobs, grains, kept events, mine, tokens and logins.
 
 use saline_config::MasterConfig;
 use saline_protocol::transport::Context;
@@ -9,6 +9,7 @@ use crate::events::{DurableEvents, DurableSettings, ReturnedTags, TagFilter};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings, store_size};
 use crate::keys::{KeyStore, OperatorStore, TokenStore, root_key};
+use crate::logins::LoginStore;
 use crate::mine::MineFile;
 use crate::reactions::filter_of;
 
@@ -22,11 +23,12 @@ pub(crate) struct Stores {
     pub(crate) durable: DurableEvents,
     pub(crate) mine: MineFile,
     pub(crate) tokens: TokenStore,
+    pub(crate) logins: LoginStore,
     pub(crate) clock: MasterClock,
 }
 
 impl Stores {
-    /// Opens the key stores, the job store, the grains, the mine and the tokens. Blocks on the disk.
+    /// Opens the key stores, the job store, the grains, the mine, the tokens and the logins. Blocks on the disk.
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
@@ -53,9 +55,11 @@ impl Stores {
         let grains = GrainsTable::open(&config.grains_file(), context);
         let mine = MineFile::open(&config.mine_file())?;
         let tokens = TokenStore::open(&config.token_file())?;
+        let logins = LoginStore::open(&config.login_file())?;
         Ok(Self {
             mine,
             tokens,
+            logins,
             keys,
             operators,
             jobs,

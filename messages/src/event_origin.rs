@@ -21,6 +21,8 @@ pub enum OriginKind {
     Operator,
     /// A user of the master's machine without a key.
     LocalUser,
+    /// A user who logged in.
+    ExternalUser,
     /// A function that runs on the master.
     Runner,
     /// The schedule of the master.
@@ -33,12 +35,13 @@ pub enum OriginKind {
 
 impl OriginKind {
     /// Every kind that a master of this version sets.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Master,
         Self::Minion,
         Self::Caller,
         Self::Operator,
         Self::LocalUser,
+        Self::ExternalUser,
         Self::Runner,
         Self::Schedule,
         Self::Reaction,
@@ -52,6 +55,7 @@ impl OriginKind {
             Self::Caller => "caller",
             Self::Operator => "operator",
             Self::LocalUser => "local_user",
+            Self::ExternalUser => "external_user",
             Self::Runner => "runner",
             Self::Schedule => "schedule",
             Self::Reaction => "reaction",
@@ -102,6 +106,11 @@ impl EventOrigin {
     /// Returns the origin of what a user of the master's machine does, by the user's name.
     pub fn local_user(name: &str) -> Self {
         Self::of(OriginKind::LocalUser, name)
+    }
+
+    /// Returns the origin of what a user does who logged in, by the user's name.
+    pub fn external_user(name: &str) -> Self {
+        Self::of(OriginKind::ExternalUser, name)
     }
 
     /// Returns the origin of what a job of the master's schedule does, by its name.

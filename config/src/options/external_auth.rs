@@ -57,7 +57,7 @@ pub(super) const fn external_auth() -> OptionDoc<MasterConfig> {
         default: "{}",
         help: "Who may log in with a name and a password, by which way, and what they may do then, as rules of \
                `publisher_acl`. `file` has `^filename`, the path of a file with a line `user:HASH` or `user:HASH:group,group` for \
-               each user (`saline-master --hash-password` makes the hash); `sharedsecret` takes the password of that option; `auto` \
+               each user (`saline-key --hash-password` makes the hash); `sharedsecret` takes the password of that option; `auto` \
                takes any password and is for tests. A subject is a user, `group%` (`file` alone has groups), or `*` for everybody \
                else whom the way lets in. See `docs/security.md`.",
         read: |config, given| {
@@ -204,7 +204,7 @@ fn take_file_name(given: &Given<'_>, node: &Node) -> Result<(Option<PathBuf>, No
             (name, _) if name.starts_with('^') => {
                 let message = format!(
                     "option {:?} has {name:?}, and there is `^filename` alone: passwords are hashed with Argon2, as \
-                     saline-master --hash-password does",
+                     saline-key --hash-password does",
                     given.name
                 );
                 return Err(key.position.error(message));

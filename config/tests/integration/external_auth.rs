@@ -110,7 +110,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "external_auth:\n  file:\n    ^filename: /u\n    ^hashtype: sha256\n",
-            r#"DIR/master:4:5: option "external_auth" has "^hashtype", and there is `^filename` alone: passwords are hashed with Argon2, as saline-master --hash-password does"#,
+            r#"DIR/master:4:5: option "external_auth" has "^hashtype", and there is `^filename` alone: passwords are hashed with Argon2, as saline-key --hash-password does"#,
         ),
         (
             "external_auth:\n  sharedsecret:\n    alice: [test.ping]\n",

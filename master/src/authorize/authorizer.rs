@@ -8,7 +8,10 @@ use saline_messages::{Arguments, MinionId, PackedArguments, calls, is_compound, 
 use saline_targeting::TooManySteps;
 
 use super::job_functions::shown;
-use super::{About, Action, Admits, Allowed, JobFunction, LocalUser, Principal, Reached, Refusal};
+use super::{
+    About, Action, Admits, Allowed, ExternalUser, JobFunction, LocalUser, Principal, Reached,
+    Refusal,
+};
 use crate::settings::{AccessSettings, LiveSettings};
 
 /// How many minions a refusal names.
@@ -136,10 +139,17 @@ impl Authorizer {
             }
             Principal::LocalUser(user) if is_operators => {
                 let access = self.settings.access();
-                if let Some(refusal) = blacklisted(&access, principal, user, about) {
+                if let Some(refusal) = blacklisted(&access, principal, &user.name, about) {
                     return Err(refusal);
                 }
                 Rules::of_user(&access, user).judge(principal, action, about)
+            }
+            Principal::ExternalUser(user) if is_of_external_users(action) => {
+                let access = self.settings.access();
+                if let Some(refusal) = blacklisted(&access, principal, &user.name, about) {
+                    return Err(refusal);
+                }
+                Rules::of_external(&access, user).judge(principal, action, about)
             }
             Principal::Schedule(_) if is_of_schedules(action) => by("schedule"),
             Principal::Reaction(_) if is_of_reactions(action) => {
@@ -160,6 +170,7 @@ impl Authorizer {
             | Principal::MasterUser
             | Principal::Operator(_)
             | Principal::LocalUser(_)
+            | Principal::ExternalUser(_)
             | Principal::Schedule(_)
             | Principal::Reaction(_)
             | Principal::Minion(_)
@@ -203,15 +214,17 @@ impl Authorizer {
         minions
     }
 
-    /// Decides whether this user of the machine may have a session: some rule is for it, and the blacklist does not name it.
+    /// Decides whether this user of the machine may have a session: some rule is for it, or anybody may log in, and the blacklist does
+    /// not name it.
     pub(crate) fn admits(&self, user: &Arc<LocalUser>) -> Admits {
         let access = self.settings.access();
         let principal = Principal::LocalUser(Arc::clone(user));
-        if let Some(refusal) = blacklisted(&access, &principal, user, About::Nothing) {
+        if let Some(refusal) = blacklisted(&access, &principal, &user.name, About::Nothing) {
             return Admits::Blacklisted(refusal);
         }
         let rules = Rules::of_user(&access, user);
-        match rules.own.is_empty() {
+        // Whoever may log in has rules then.
+        match rules.own.is_empty() && !access.external_auth.names_anybody() {
             false => Admits::Yes,
             true => Admits::NoRule(Refusal {
                 rule: Cow::Owned(format!("no rule of {}", rules.option)),
@@ -235,6 +248,7 @@ fn own_rules<'a>(
             Some(rules.of(name, &[], false).collect())
         }
         Principal::LocalUser(user) => Some(Rules::of_user(access, user).own),
+        Principal::ExternalUser(user) => Some(Rules::of_external(access, user).own),
         Principal::Reaction(_) => {
             let rules = access.reactor_acl.as_ref()?;
             Some(rules.iter().collect())
@@ -263,6 +277,11 @@ fn is_of_operators(action: Action) -> bool {
         | Action::ReadEvents => true,
         Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
     }
+}
+
+/// Whether a user who logged in may do this: what those who give orders may, but act for others.
+fn is_of_external_users(action: Action) -> bool {
+    action != Action::ActForUsers && is_of_operators(action)
 }
 
 /// Whether a job of the master's schedule may do this: root wrote it, so it runs every runner, and a runner does what it is for.
@@ -303,7 +322,7 @@ fn has_everything<'a>(mut rules: impl Iterator<Item = &'a AccessRule>) -> bool {
 fn blacklisted(
     access: &AccessSettings,
     principal: &Principal,
-    user: &LocalUser,
+    user: &str,
     about: About<'_>,
 ) -> Option<Refusal> {
     let list = &access.publisher_acl_blacklist;
@@ -314,7 +333,7 @@ fn blacklisted(
         ),
     };
     let mut users = list.users.iter();
-    if let Some(found) = users.find(|pattern| pattern.matches(&user.name) != Ok(false)) {
+    if let Some(found) = users.find(|pattern| pattern.matches(user) != Ok(false)) {
         return Some(refusal("users", found.as_str(), "give orders".to_owned()));
     }
     let About::Function { fun, .. } = about else {
@@ -333,6 +352,13 @@ impl<'a> Rules<'a> {
                 .publisher_acl
                 .of(&user.name, &user.groups, access.permissive_acl)
                 .collect(),
+        }
+    }
+
+    fn of_external(access: &'a AccessSettings, user: &'a ExternalUser) -> Self {
+        Self {
+            option: "external_auth",
+            own: access.external_rules(user.way, &user.name, &user.groups),
         }
     }
 

@@ -23,5 +23,5 @@ pub use action::{Action, Verb};
 pub(crate) use answer::{Admits, Allowed, Refusal};
 pub(crate) use authorizer::Authorizer;
 pub(crate) use job_functions::{AddressedJob, JobFunction};
-pub use principal::{LOCAL_OPERATOR, LocalUser, Principal};
+pub use principal::{ExternalUser, LOCAL_OPERATOR, LocalUser, Principal};
 pub(crate) use principal::{is_caller, origin_of_owner};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use saline_config::LoginWay;
 use saline_messages::{EventOrigin, MinionId};
 
 /// The name of the operator on this machine, who may read the root key `cachedir/.root_key`.
@@ -10,6 +11,9 @@ pub const LOCAL_OPERATOR: &str = "root";
 
 /// The beginning of the name under which the store has the orders of a user of this machine.
 const LOCAL_USER: &str = "local user ";
+
+/// The beginning of the name under which the store has the orders of a user who logged in. The way and the name follow.
+const EXTERNAL_USER: &str = "external user ";
 
 /// The beginning of the name under which the store has what the master's schedule ordered.
 const SCHEDULE: &str = "schedule ";
@@ -21,9 +25,7 @@ const REACTION: &str = "reaction ";
 const CALLER: &str = "saline-call on ";
 
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
-/// connection. Nothing in a body is authority.
-///
-/// Users of an API will be principals of their own kind.
+/// connection, or by the token of a login in such a session. Nothing else in a body is authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
     /// Root of this machine, with the root key over the local endpoint.
@@ -35,6 +37,8 @@ pub enum Principal {
     /// An operator with a key in `pki_dir/operators`, by name. Its rules are looked up for each decision, so that a
     /// change of them reaches sessions that stand.
     Operator(String),
+    /// A user who logged in, and for whom another principal brings the requests. Its rules are looked up for each decision.
+    ExternalUser(Arc<ExternalUser>),
     /// A job of the master's schedule, by its name. Root owns the file that has it.
     Schedule(String),
     /// A file of the reactor, by its path. Root owns it, but what it does may be chosen by what a minion says: `reactor_acl`
@@ -57,6 +61,19 @@ pub struct LocalUser {
     pub groups: Vec<String>,
 }
 
+/// A user who logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalUser {
+    /// The name of the user.
+    pub name: String,
+    /// The way by which the user logged in.
+    pub way: LoginWay,
+    /// The names of the user's groups when the user logged in.
+    pub groups: Vec<String>,
+    /// The principal of the session that brings the requests, in words.
+    pub through: String,
+}
+
 impl Principal {
     /// Returns the minion's id; none for everybody else, callers too.
     pub fn minion(&self) -> Option<&MinionId> {
@@ -65,6 +82,7 @@ impl Principal {
             Self::LocalRoot
             | Self::MasterUser
             | Self::LocalUser(_)
+            | Self::ExternalUser(_)
             | Self::Operator(_)
             | Self::Schedule(_)
             | Self::Reaction(_)
@@ -78,6 +96,7 @@ impl Principal {
         match self {
             Self::LocalRoot | Self::MasterUser => LOCAL_OPERATOR.to_owned(),
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
+            Self::ExternalUser(user) => format!("{EXTERNAL_USER}{} {}", user.way, user.name),
             Self::Operator(name) => name.clone(),
             Self::Schedule(name) => format!("{SCHEDULE}{name}"),
             Self::Reaction(file) => format!("{REACTION}{file}"),
@@ -94,6 +113,7 @@ impl Principal {
             Self::LocalRoot
             | Self::MasterUser
             | Self::LocalUser(_)
+            | Self::ExternalUser(_)
             | Self::Operator(_)
             | Self::Schedule(_)
             | Self::Reaction(_) => origin_of_owner(&self.owner()),
@@ -107,6 +127,7 @@ impl Principal {
                 format!("operator {}", self.owner())
             }
             Self::LocalUser(_)
+            | Self::ExternalUser(_)
             | Self::Schedule(_)
             | Self::Reaction(_)
             | Self::Minion(_)
@@ -132,6 +153,10 @@ pub(crate) fn origin_of_owner(owner: &str) -> EventOrigin {
     if let Some(name) = owner.strip_prefix(LOCAL_USER) {
         return EventOrigin::local_user(name);
     }
+    if let Some(user) = owner.strip_prefix(EXTERNAL_USER) {
+        let name = user.split_once(' ').map_or(user, |(_, name)| name);
+        return EventOrigin::external_user(name);
+    }
     if let Some(file) = owner.strip_prefix(REACTION) {
         return EventOrigin::reaction(file);
     }
@@ -147,6 +172,12 @@ impl fmt::Display for Principal {
             Self::LocalRoot => f.write_str("local root"),
             Self::MasterUser => f.write_str("the master's user"),
             Self::LocalUser(user) => write!(f, "local user {}", user.name),
+            Self::ExternalUser(user) => {
+                let ExternalUser {
+                    name, way, through, ..
+                } = &**user;
+                write!(f, "external user {name} ({way}, through {through})")
+            }
             Self::Operator(name) => write!(f, "operator {name}"),
             Self::Schedule(name) => write!(f, "schedule {name}"),
             Self::Reaction(file) => write!(f, "reaction {file}"),

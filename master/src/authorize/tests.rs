@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use saline_config::MasterConfig;
+use saline_config::{LoginWay, MasterConfig};
 use saline_data::Value;
 use saline_messages::{Arguments, MinionId};
 use saline_targeting::{Target, TargetKind};
 
-use super::{About, Action, AddressedJob, Admits, Authorizer, LocalUser, Principal, Reached};
+use super::{
+    About, Action, AddressedJob, Admits, Authorizer, ExternalUser, LocalUser, Principal, Reached,
+};
 use crate::settings::LiveSettings;
 
 fn id(text: &str) -> MinionId {
@@ -20,6 +22,15 @@ fn user(name: &str, groups: &[&str]) -> Principal {
         uid: 1000,
         name: name.to_owned(),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }))
+}
+
+fn external(name: &str, way: LoginWay) -> Principal {
+    Principal::ExternalUser(Arc::new(ExternalUser {
+        name: name.to_owned(),
+        way,
+        groups: Vec::new(),
+        through: "operator api1".to_owned(),
     }))
 }
 
@@ -51,6 +62,11 @@ publisher_acl_blacklist:
 operators:
   alice: [test.ping, {'@runner': [manage.*]}]
   chief: ['@all']
+external_auth:
+  auto:
+    xavier: [test.ping]
+    xena: ['@all']
+    nobody: []
 ";
 
 /// Every principal that has a place in the table.
@@ -66,6 +82,10 @@ fn principals() -> Vec<(&'static str, Principal)> {
         ("operator with rules", Principal::Operator("alice".into())),
         ("operator with @all", Principal::Operator("chief".into())),
         ("operator not named", Principal::Operator("bob".into())),
+        ("external with rules", external("xavier", LoginWay::Auto)),
+        ("external with @all", external("xena", LoginWay::Auto)),
+        ("external without", external("nobody", LoginWay::Auto)),
+        ("external by no way", external("xena", LoginWay::File)),
         ("schedule", Principal::Schedule("backup".into())),
         ("reaction", Principal::Reaction("/srv/reactor/a.sls".into())),
         ("minion", Principal::Minion(id("web1"))),
@@ -150,6 +170,10 @@ blacklisted user    ..................
 operator with rules yyyyy..y....yyy...
 operator with @all  yyyyyyyyyyyyyyy...
 operator not named  ............yy....
+external with rules yyy.y..y....y.y...
+external with @all  yyyyyyyyyyyyy.y...
+external without    ............y.....
+external by no way  ............y.....
 schedule            yyyy...y..........
 reaction            yyyy..yy..........
 minion              ...............y.y
@@ -198,6 +222,82 @@ reactor_acl: [test.ping]
             .is_err()
     );
     assert!(authorizer.known_to(&reader, minions.to_vec()).is_empty());
+}
+
+#[test]
+fn an_external_user_has_the_rules_of_its_way_and_groups_as_they_are_now() {
+    let rules = "
+sharedsecret: x
+external_auth:
+  file:
+    ^filename: /etc/saline/users
+    ann: [test.ping]
+    ops%: [test.version]
+    '*': [test.echo]
+  sharedsecret:
+    ann: [cmd.run]
+publisher_acl_blacklist: {users: [mallory], modules: [pkg.*]}
+";
+    let run = |rules: &str, who: &Principal, fun| publish_by(rules, who, fun, &[], &[], &["web1"]);
+    let ann = external("ann", LoginWay::File);
+    assert_eq!(run(rules, &ann, "test.ping"), "external_auth: test.ping");
+    assert_eq!(
+        run(rules, &ann, "cmd.run"),
+        "external user ann (file, through operator api1) may not run cmd.run: no rule of external_auth in the master's \
+         configuration allows it"
+    );
+    let by_secret = external("ann", LoginWay::SharedSecret);
+    assert_eq!(run(rules, &by_secret, "cmd.run"), "external_auth: cmd.run");
+    // The rules for everybody are for who is not named, unless it is asked for.
+    assert!(run(rules, &ann, "test.echo").contains("may not"));
+    let permissive = format!("permissive_acl: True\n{rules}");
+    assert_eq!(
+        run(&permissive, &ann, "test.echo"),
+        "external_auth: test.echo"
+    );
+    assert_eq!(
+        run(rules, &external("zoe", LoginWay::File), "test.echo"),
+        "external_auth: test.echo"
+    );
+    let mut member = ExternalUser::clone(match &ann {
+        Principal::ExternalUser(user) => user,
+        _ => unreachable!(),
+    });
+    member.name = "zoe".to_owned();
+    member.groups = vec!["ops".to_owned()];
+    let member = Principal::ExternalUser(Arc::new(member));
+    assert_eq!(
+        run(rules, &member, "test.version"),
+        "external_auth: test.version"
+    );
+    let mallory = external("mallory", LoginWay::File);
+    assert!(run(rules, &mallory, "test.echo").contains("publisher_acl_blacklist"));
+    // Who is taken out of the file has no right any more.
+    assert!(run("", &ann, "test.ping").contains("may not run test.ping"));
+    // The same name by another way is another user.
+    assert_ne!(ann.owner(), by_secret.owner());
+    assert_eq!(
+        ann.event_origin(),
+        saline_messages::EventOrigin::external_user("ann")
+    );
+}
+
+#[test]
+fn users_of_the_machine_get_in_when_anybody_may_log_in() {
+    let eve = Arc::new(LocalUser {
+        uid: 1000,
+        name: "eve".to_owned(),
+        groups: Vec::new(),
+    });
+    let admits = |rules: &str| authorizer(rules).admits(&eve);
+    assert!(matches!(
+        admits("external_auth: {auto: {}}\n"),
+        Admits::NoRule(_)
+    ));
+    let someone = "external_auth: {auto: {ann: [test.ping]}}\n";
+    assert_eq!(admits(someone), Admits::Yes);
+    let blacklisted = format!("{someone}publisher_acl_blacklist: {{users: [eve]}}\n");
+    assert!(matches!(admits(&blacklisted), Admits::Blacklisted(_)));
 }
 
 #[test]
@@ -545,7 +645,8 @@ fn the_blacklist_goes_before_the_rules_and_not_before_root() {
         let Principal::LocalUser(user) = user(name, &["staff"]) else {
             unreachable!("it is a user")
         };
-        authorizer(&RULES.replace("  '*': [test.version]\n", "")).admits(&user)
+        let (rules, _) = RULES.split_once("external_auth").unwrap();
+        authorizer(&rules.replace("  '*': [test.version]\n", "")).admits(&user)
     };
     assert!(matches!(admits("mallory"), Admits::Blacklisted(_)));
     assert!(matches!(admits("eve"), Admits::NoRule(_)));

@@ -51,9 +51,10 @@ impl Listener {
                 reply
             }
             // It has no session.
-            (Principal::Schedule(_) | Principal::Reaction(_), SessionState::Accepted) => {
-                refuse(principal, RefusedVerb::Malformed)
-            }
+            (
+                Principal::Schedule(_) | Principal::Reaction(_) | Principal::ExternalUser(_),
+                SessionState::Accepted,
+            ) => refuse(principal, RefusedVerb::Malformed),
             (
                 Principal::LocalRoot
                 | Principal::MasterUser
@@ -223,6 +224,7 @@ fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
         Principal::LocalRoot
         | Principal::MasterUser
         | Principal::LocalUser(_)
+        | Principal::ExternalUser(_)
         | Principal::Schedule(_)
         | Principal::Reaction(_)
         | Principal::Operator(_) => encode(&OperatorReply::Refused(why)),

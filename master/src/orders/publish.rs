@@ -365,7 +365,11 @@ impl PublishOrder {
             target: ordered.target.clone(),
             fun: request.fun,
             arg: request.arg,
-            user: request.user,
+            // What a program says of the user does not count where the master knows the user.
+            user: match principal {
+                Principal::ExternalUser(user) => user.name.clone(),
+                _ => request.user,
+            },
             created: ordered.found,
             expires: offer.expires,
             claims: offer.claims,
@@ -498,6 +502,7 @@ fn describe_operator(principal: &Principal, user: &str) -> String {
     let name = principal.log_name();
     let is_same = match principal {
         Principal::LocalUser(own) => own.name == user,
+        Principal::ExternalUser(own) => own.name == user,
         _ => principal.owner() == user,
     };
     match is_same {

@@ -203,6 +203,7 @@ impl AdmissionControl {
             | Principal::MasterUser
             | Principal::Schedule(_)
             | Principal::Reaction(_)
+            | Principal::ExternalUser(_)
             | Principal::LocalUser(_) => Admission::Rejected,
         }
     }
@@ -225,7 +226,9 @@ impl AdmissionControl {
                 Ok(now.as_ref() == Some(&**user))
             }
             // It has no session.
-            Principal::Schedule(_) | Principal::Reaction(_) => Ok(false),
+            Principal::Schedule(_) | Principal::Reaction(_) | Principal::ExternalUser(_) => {
+                Ok(false)
+            }
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }

@@ -11,7 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
-//! | `audit`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
+//! | `audit`, `auth`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -22,6 +22,7 @@
 
 mod ask_minions;
 mod audit;
+mod auth;
 mod batch;
 mod cache;
 mod clock;
@@ -59,8 +60,9 @@ pub use task::Runners;
 type Functions = &'static [&'static Function<Run>];
 
 /// The modules of every master.
-const MODULES: [NamedModule<Run>; 15] = [
+const MODULES: [NamedModule<Run>; 16] = [
     ("audit", audit::FUNCTIONS),
+    ("auth", auth::FUNCTIONS),
     ("batch", batch::FUNCTIONS),
     ("cache", cache::FUNCTIONS),
     ("clock", clock::FUNCTIONS),

@@ -7,11 +7,13 @@ use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
+use crate::clock::MasterClock;
 use crate::events::{DurableEvents, EventReader, Events};
 use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
+use crate::logins::LoginStore;
 use crate::mine::Mine;
 use crate::orders::TargetResolver;
 use crate::orders::{CancelOrder, PublishOrder};
@@ -44,6 +46,10 @@ pub(crate) struct RunnerParts {
     pub(crate) pillars: Pillars,
     pub(crate) mine: Mine,
     pub(crate) reactions: Reactions,
+    /// Who is logged in.
+    pub(crate) logins: Arc<LoginStore>,
+    /// The master's time, by which logins end.
+    pub(crate) master_clock: MasterClock,
 }
 
 impl RunnerParts {

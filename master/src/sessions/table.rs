@@ -120,6 +120,7 @@ impl ProgramOwner {
             | Principal::MasterUser
             | Principal::Schedule(_)
             | Principal::Reaction(_)
+            | Principal::ExternalUser(_)
             | Principal::Operator(_) => None,
         }
     }

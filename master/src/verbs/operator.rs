@@ -1,6 +1,6 @@
 //! Carries out the requests of operators.
 
-use saline_messages::{OperatorReply, OperatorRequest};
+use saline_messages::{ActAsRequest, OperatorReply, OperatorRequest};
 
 use crate::authorize::{About, Action, Authorizer, Principal, Verb};
 use crate::bounds::OperatorBudgets;
@@ -11,8 +11,8 @@ use crate::publisher::MinionPublisher;
 
 use super::target_queries::unresolved;
 use super::{
-    EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries, TokenVerbs,
-    UploadVerbs,
+    EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, LoginVerbs, RunnerVerb, TargetQueries,
+    TokenVerbs, UploadVerbs,
 };
 
 /// Carries out the requests of those who give orders.
@@ -32,6 +32,7 @@ pub struct OperatorVerbs {
     pub(crate) tokens: TokenVerbs,
     pub(crate) uploads: UploadVerbs,
     pub(crate) events: EventsVerb,
+    pub(crate) logins: LoginVerbs,
 }
 
 impl OperatorVerbs {
@@ -45,10 +46,36 @@ impl OperatorVerbs {
             tracing::debug!("{} is told to wait {delay:.1?}", principal.log_name());
             return OperatorReply::busy(delay);
         }
+        match request {
+            OperatorRequest::ActAs(request) => self.act_as(principal, request).await,
+            request => self.do_or_fail(principal, request).await,
+        }
+    }
+
+    /// Carries out a request in the name of a user who is logged in, as far as that user may have it and its own budget allows it.
+    async fn act_as(&self, principal: &Principal, request: ActAsRequest) -> OperatorReply {
+        let (user, asked) = match self.logins.open(principal, &request) {
+            Ok(opened) => opened,
+            Err(reason) => return reason.into(),
+        };
+        if let Err(delay) = self.budgets.draw(&user, &asked) {
+            tracing::debug!("{user} is told to wait {delay:.1?}");
+            return OperatorReply::busy(delay);
+        }
+        let waits = matches!(asked, OperatorRequest::Events(_));
+        let reply = self.do_or_fail(&user, asked).await;
+        // The login may have ended while events were waited for.
+        match waits && !self.logins.is_valid(&request.token) {
+            true => OperatorReply::NotLoggedIn,
+            false => reply,
+        }
+    }
+
+    async fn do_or_fail(&self, principal: &Principal, request: OperatorRequest) -> OperatorReply {
         self.decide_and_do(principal, request)
             .await
             .unwrap_or_else(|error| {
-                tracing::error!("{}: the job store failed: {error}", principal.log_name());
+                tracing::error!("{}: a store failed: {error}", principal.log_name());
                 OperatorReply::Failed(error.to_string())
             })
     }
@@ -112,11 +139,12 @@ impl OperatorVerbs {
                 Ok(self.uploads.carry_out(principal, request).await)
             }
             OperatorRequest::Ping => Ok(OperatorReply::Pong),
-            OperatorRequest::Login(_) | OperatorRequest::Logout(_) | OperatorRequest::ActAs(_) => {
-                Ok(OperatorReply::NotAllowed(format!(
-                    "{principal} may not {action}: this master lets nobody log in"
-                )))
-            }
+            OperatorRequest::Login(request) => self.logins.log_in(principal, request).await,
+            OperatorRequest::Logout(token) => self.logins.log_out(principal, token).await,
+            // A request in the name of a user stands in no other one.
+            OperatorRequest::ActAs(_) => Ok(OperatorReply::NotAllowed(format!(
+                "{principal} may not {action} here"
+            ))),
             OperatorRequest::Events(request) => self.events.carry_out(principal, request).await,
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
                 Ok(()) => self.last_seen.carry_out(minions).await,

@@ -1,0 +1,304 @@
+//! Checks names and passwords. Each check costs one hash of Argon2, whatever is wrong, so that its time tells nothing.
+
+use std::time::Duration;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use saline_config::{ExternalAuth, LoginWay};
+use saline_messages::{LoginRequest, MAX_LOGIN_TEXT};
+use saline_protocol::transport::{Clock, Context};
+use tokio::sync::Semaphore;
+
+use super::PasswordHash;
+use super::user_file::UserFile;
+use crate::bounds::{Rate, TokenBuckets};
+
+/// How often one principal may try to log a user in.
+const ATTEMPTS_OF_USER: Rate = Rate {
+    per_second: 0.2,
+    burst: 10.0,
+};
+
+/// How often one principal may try to log anybody in: an API host does it for many.
+const ATTEMPTS_OF_SOURCE: Rate = Rate {
+    per_second: 10.0,
+    burst: 100.0,
+};
+
+/// The largest number of users, and of principals, that are told apart.
+const MAX_KEYS: usize = 4_096;
+
+/// How many passwords are hashed at once: each hash takes a core and 19 MiB.
+const HASHES: usize = 2;
+
+/// How many attempts are under way at once, with those that wait for their hash.
+const MAX_ATTEMPTS: usize = 64;
+
+/// The delay after which an attempt may come again that found no place.
+const FULL_DELAY: Duration = Duration::from_secs(1);
+
+/// The result of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    /// The name and the password are right. The user is in these groups.
+    Right {
+        /// The way by which the user logs in.
+        way: LoginWay,
+        /// The names of the groups.
+        groups: Vec<String>,
+    },
+    /// They are not, or the way is none that is configured.
+    Wrong,
+    /// There were too many attempts: it may be tried again after this delay.
+    Later(Duration),
+}
+
+/// Checks names and passwords.
+#[derive(Debug)]
+pub(crate) struct Credentials {
+    context: Context,
+    of_user: TokenBuckets<(String, String)>,
+    of_source: TokenBuckets<String>,
+    attempts: Semaphore,
+    hashes: Semaphore,
+    nobody: PasswordHash,
+}
+
+impl Credentials {
+    pub(crate) fn new(context: Context) -> Self {
+        let clock: Clock = context.clock;
+        Self {
+            context,
+            of_user: TokenBuckets::new(clock, ATTEMPTS_OF_USER, MAX_KEYS),
+            of_source: TokenBuckets::new(clock, ATTEMPTS_OF_SOURCE, MAX_KEYS),
+            attempts: Semaphore::new(MAX_ATTEMPTS),
+            hashes: Semaphore::new(HASHES),
+            nobody: PasswordHash::of_nobody(),
+        }
+    }
+
+    /// Checks an attempt that the principal named `source` brings.
+    pub(crate) async fn check(
+        &self,
+        auth: &ExternalAuth,
+        source: &str,
+        request: &LoginRequest,
+    ) -> Checked {
+        let texts = [&*request.user, request.password.expose(), &*request.eauth];
+        if texts.iter().any(|text| text.len() > MAX_LOGIN_TEXT) {
+            return Checked::Wrong;
+        }
+        let user = (
+            source.to_owned(),
+            format!("{} {}", request.eauth, request.user),
+        );
+        let drawn = self.of_source.take(&user.0);
+        if let Err(delay) = drawn.and_then(|()| self.of_user.take(&user)) {
+            return Checked::Later(delay);
+        }
+        let Ok(_attempt) = self.attempts.try_acquire() else {
+            return Checked::Later(FULL_DELAY);
+        };
+        // Nobody closes it.
+        let Ok(_hash) = self.hashes.acquire().await else {
+            return Checked::Later(FULL_DELAY);
+        };
+        let way = LoginWay::parse(&request.eauth).filter(|way| auth.ways.contains_key(way));
+        let (auth, asked, nobody) = (auth.clone(), request.clone(), self.nobody.clone());
+        let check = move || groups_of(way, &auth, &asked, nobody);
+        let checked = self.context.spawn_blocking(check).await;
+        match (way, checked) {
+            (Some(way), Ok(Some(groups))) => {
+                // Who has the password is not kept out by being busy.
+                self.of_user.give_back(&user);
+                Checked::Right { way, groups }
+            }
+            // The runtime logs a panic.
+            (_, Ok(_) | Err(_)) => Checked::Wrong,
+        }
+    }
+}
+
+/// Returns the groups of the user if the name and the password are right. Hashes one password in any case.
+fn groups_of(
+    way: Option<LoginWay>,
+    auth: &ExternalAuth,
+    request: &LoginRequest,
+    nobody: PasswordHash,
+) -> Option<Vec<String>> {
+    let (name, password) = (&*request.user, request.password.expose());
+    let users = match (way, &auth.user_file) {
+        (Some(LoginWay::File), Some(path)) => UserFile::read(path).unwrap_or_else(|why| {
+            tracing::error!(
+                "nobody can log in by the file of users {}: {why}",
+                path.display()
+            );
+            UserFile::default()
+        }),
+        _ => UserFile::default(),
+    };
+    let user = users.user(name);
+    let hash = match (user, way) {
+        (Some(user), _) => user.password.clone(),
+        (None, Some(LoginWay::File)) => users.hash_of_somebody(),
+        (None, _) => nobody,
+    };
+    let matches = hash.matches(password);
+    match way? {
+        LoginWay::File => user.filter(|_| matches).map(|user| user.groups.clone()),
+        LoginWay::SharedSecret => {
+            let secret = auth.shared_secret.as_ref()?;
+            is_equal(secret.expose(), password).then(Vec::new)
+        }
+        LoginWay::Auto => Some(Vec::new()),
+    }
+}
+
+/// Compares two texts in a time that tells neither where they differ nor how long the first is.
+fn is_equal(secret: &str, given: &str) -> bool {
+    let [secret, given] = [secret, given].map(|text| digest(&SHA256, text.as_bytes()));
+    verify_slices_are_equal(secret.as_ref(), given.as_ref()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use saline_config::{AccessRules, Secret};
+    use saline_messages::{LoginToken, Password};
+
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+        credentials: Credentials,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let hash = PasswordHash::new("correct horse");
+            let users = format!("alice:{hash}:ops,web\nbob:{hash}\n");
+            std::fs::write(folder.path().join("users"), users).unwrap();
+            Self {
+                folder,
+                credentials: Credentials::new(Context::default()),
+            }
+        }
+
+        fn auth(&self, ways: &[LoginWay]) -> ExternalAuth {
+            ExternalAuth {
+                ways: ways
+                    .iter()
+                    .map(|way| (*way, AccessRules::default()))
+                    .collect::<BTreeMap<_, _>>(),
+                user_file: Some(self.folder.path().join("users")),
+                shared_secret: Some(Secret::from("hunter2")),
+                ..ExternalAuth::default()
+            }
+        }
+
+        async fn check(&self, ways: &[LoginWay], user: &str, password: &str, way: &str) -> Checked {
+            let request = LoginRequest {
+                user: user.to_owned(),
+                password: Password::new(password.to_owned()),
+                eauth: way.to_owned(),
+                token: LoginToken([1; 32]),
+            };
+            self.credentials
+                .check(&self.auth(ways), "operator api1", &request)
+                .await
+        }
+    }
+
+    fn right(way: LoginWay, groups: &[&str]) -> Checked {
+        Checked::Right {
+            way,
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_user_of_the_file_logs_in_with_its_own_password_alone() {
+        let place = Place::new();
+        let file = [LoginWay::File];
+        let come = |user, password| place.check(&file, user, password, "file");
+        assert_eq!(
+            come("alice", "correct horse").await,
+            right(LoginWay::File, &["ops", "web"])
+        );
+        assert_eq!(
+            come("bob", "correct horse").await,
+            right(LoginWay::File, &[])
+        );
+        for (user, password) in [
+            ("alice", "wrong"),
+            ("alice", ""),
+            ("carol", "correct horse"),
+            ("", "correct horse"),
+            ("alice", "hunter2"),
+        ] {
+            assert_eq!(
+                come(user, password).await,
+                Checked::Wrong,
+                "{user} {password}"
+            );
+        }
+        let long = "a".repeat(MAX_LOGIN_TEXT + 1);
+        assert_eq!(come(&long, "correct horse").await, Checked::Wrong);
+        std::fs::remove_file(place.folder.path().join("users")).unwrap();
+        assert_eq!(come("bob", "correct horse").await, Checked::Wrong);
+    }
+
+    #[tokio::test]
+    async fn a_way_that_is_not_configured_lets_nobody_in() {
+        let place = Place::new();
+        for way in ["file", "sharedsecret", "auto", "pam", "", "../file"] {
+            for password in ["correct horse", "hunter2", ""] {
+                let checked = place.check(&[], "alice", password, way).await;
+                assert_eq!(checked, Checked::Wrong, "{way} {password}");
+            }
+        }
+        let all = LoginWay::ALL;
+        let secret = place.check(&all, "zoe", "hunter2", "sharedsecret");
+        assert_eq!(secret.await, right(LoginWay::SharedSecret, &[]));
+        let wrong = place.check(&all, "zoe", "hunter", "sharedsecret").await;
+        assert_eq!(wrong, Checked::Wrong);
+        let any = place.check(&all, "zoe", "", "auto").await;
+        assert_eq!(any, right(LoginWay::Auto, &[]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_with_wrong_passwords_have_to_wait() {
+        let place = Place::new();
+        let file = [LoginWay::File];
+        for _ in 0..10 {
+            let wrong = place.check(&file, "alice", "wrong", "file").await;
+            assert_eq!(wrong, Checked::Wrong);
+        }
+        // Also with the right password: it could be the guess that is right.
+        let later = place.check(&file, "alice", "correct horse", "file").await;
+        let Checked::Later(delay) = later else {
+            panic!("{later:?}");
+        };
+        assert!(delay <= Duration::from_secs(5), "{delay:?}");
+        let other = place.check(&file, "bob", "correct horse", "file").await;
+        assert_eq!(other, right(LoginWay::File, &[]), "another user");
+        Clock.pause(delay).await;
+        let again = place.check(&file, "alice", "correct horse", "file").await;
+        assert_eq!(again, right(LoginWay::File, &["ops", "web"]));
+    }
+
+    #[test]
+    fn each_refusal_hashes_a_password_once_with_the_parameters_of_the_file() {
+        let cheap = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let hash = PasswordHash::parse(cheap).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        std::fs::write(&path, format!("alice:{hash}\n")).unwrap();
+        let file = UserFile::read(&path).unwrap();
+        assert_eq!(file.hash_of_somebody().to_string(), cheap);
+        let none = UserFile::default().hash_of_somebody().to_string();
+        assert_eq!(none, PasswordHash::of_nobody().to_string());
+    }
+}

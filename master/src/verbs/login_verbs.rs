@@ -1,0 +1,220 @@
+//! The verbs of users who log in: log in, log out, and act with the token of a login.
+
+use std::sync::Arc;
+
+use saline_data::{Packed, Value};
+use saline_messages::{
+    ActAsRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, OperatorReply, OperatorRequest,
+    RefusedVerb, decode,
+};
+use saline_protocol::transport::Context;
+
+use super::netapi_clients;
+use crate::authorize::{About, Action, ExternalUser, Principal};
+use crate::clock::MasterClock;
+use crate::decisions::Decisions;
+use crate::jobs::StoreError;
+use crate::logins::{Checked, Credentials, Login, LoginStore, NewLogin};
+use crate::settings::LiveSettings;
+use crate::wire_time::milliseconds;
+
+/// The longest name of a user, in bytes.
+const MAX_NAME: usize = 255;
+
+/// Logs users in and out, and finds out in whose name a request is.
+#[derive(Debug)]
+pub struct LoginVerbs {
+    pub(crate) logins: Arc<LoginStore>,
+    pub(crate) credentials: Credentials,
+    pub(crate) settings: LiveSettings,
+    pub(crate) decisions: Decisions,
+    pub(crate) context: Context,
+    pub(crate) clock: MasterClock,
+}
+
+/// The reason why a request in the name of a user is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotOpened {
+    /// The token is not valid.
+    NotLoggedIn,
+    /// The principal may not bring it, or the user may not have it in this way: one line.
+    NotAllowed(String),
+    /// The request cannot be decoded.
+    Malformed,
+}
+
+impl From<NotOpened> for OperatorReply {
+    fn from(reason: NotOpened) -> Self {
+        match reason {
+            NotOpened::NotLoggedIn => Self::NotLoggedIn,
+            NotOpened::NotAllowed(why) => Self::NotAllowed(why),
+            NotOpened::Malformed => Self::Refused(RefusedVerb::Malformed),
+        }
+    }
+}
+
+impl LoginVerbs {
+    /// Logs a user in, if the principal may act for users, and the name and the password are right.
+    pub(super) async fn log_in(
+        &self,
+        principal: &Principal,
+        request: LoginRequest,
+    ) -> Result<OperatorReply, StoreError> {
+        if let Err(why) = self.may_act_for_users(principal) {
+            return Ok(OperatorReply::NotAllowed(why));
+        }
+        let access = self.settings.access();
+        if !access.external_auth.names_anybody() {
+            return Ok(OperatorReply::NotAllowed(format!(
+                "{principal} may not log in a user: external_auth of the master's configuration names nobody"
+            )));
+        }
+        let source = principal.owner();
+        let checked = self
+            .credentials
+            .check(&access.external_auth, &source, &request);
+        let (way, groups) = match checked.await {
+            Checked::Right { way, groups } => (way, groups),
+            Checked::Wrong => return Ok(self.refuse(principal, &request).await),
+            Checked::Later(delay) => return Ok(OperatorReply::busy(delay)),
+        };
+        let rules = access.external_rules(way, &request.user, &groups);
+        if rules.is_empty() || !is_name(&request.user) {
+            return Ok(self.refuse(principal, &request).await);
+        }
+        let permissions = rules.iter().map(|rule| rule.written.clone()).collect();
+        let permissions = Packed::pack(&Value::List(permissions));
+        let subject = subject(&request);
+        if let Err(why) = self.decisions.note_login(principal, subject, true).await {
+            return Ok(OperatorReply::Failed(why));
+        }
+        let new = NewLogin {
+            token: request.token,
+            user: request.user.clone(),
+            way,
+            groups,
+            valid_ms: milliseconds(access.external_auth.token_expire),
+        };
+        let (logins, now) = (Arc::clone(&self.logins), self.clock.now());
+        let made = self.context.spawn_blocking(move || logins.make(new, now));
+        let Ok(made) = made.await else {
+            return Ok(OperatorReply::Failed(
+                "the store of logins failed".to_owned(),
+            ));
+        };
+        let Some(login) = made? else {
+            return Ok(self.refuse(principal, &request).await);
+        };
+        tracing::info!(
+            "{}: user {} is logged in by {way}",
+            principal.log_name(),
+            login.user
+        );
+        Ok(OperatorReply::Login(LoginReply::LoggedIn(LoggedIn {
+            start: login.made,
+            expire: login.until,
+            permissions,
+        })))
+    }
+
+    /// Ends the login of a token, if there is one.
+    pub(super) async fn log_out(
+        &self,
+        principal: &Principal,
+        token: LoginToken,
+    ) -> Result<OperatorReply, StoreError> {
+        if let Err(why) = self.may_act_for_users(principal) {
+            return Ok(OperatorReply::NotAllowed(why));
+        }
+        let logins = Arc::clone(&self.logins);
+        let ended = self.context.spawn_blocking(move || logins.end(&token));
+        let Ok(ended) = ended.await else {
+            return Ok(OperatorReply::Failed(
+                "the store of logins failed".to_owned(),
+            ));
+        };
+        if let Some(login) = ended? {
+            tracing::info!(
+                "{}: user {} is logged out",
+                principal.log_name(),
+                login.user
+            );
+        }
+        Ok(OperatorReply::LoggedOut)
+    }
+
+    /// Returns the user in whose name a request is, and the request.
+    ///
+    /// # Errors
+    /// When the principal may not act for users, the token is not valid, or the request is none that a user may have in this way.
+    pub(super) fn open(
+        &self,
+        principal: &Principal,
+        request: &ActAsRequest,
+    ) -> Result<(Principal, OperatorRequest), NotOpened> {
+        self.may_act_for_users(principal)
+            .map_err(NotOpened::NotAllowed)?;
+        let login = self.login(&request.token).ok_or(NotOpened::NotLoggedIn)?;
+        let user = Principal::ExternalUser(Arc::new(ExternalUser {
+            name: login.user.clone(),
+            way: login.way,
+            groups: login.groups.clone(),
+            through: principal.to_string(),
+        }));
+        let Ok(asked) = decode::<OperatorRequest>(&request.request) else {
+            return Err(NotOpened::Malformed);
+        };
+        let refuse = |why: String| Err(NotOpened::NotAllowed(format!("{user} may not: {why}")));
+        match &asked {
+            OperatorRequest::Login(_) | OperatorRequest::Logout(_) | OperatorRequest::ActAs(_) => {
+                return refuse(format!("{} stands in no request of a user", asked.name()));
+            }
+            _ => {}
+        }
+        let access = self.settings.access();
+        let enabled = &access.external_auth.enabled_clients;
+        if let Some(client) = request.client
+            && let Err(why) = netapi_clients::check(enabled, client, &asked)
+        {
+            return refuse(why);
+        }
+        Ok((user, asked))
+    }
+
+    /// Whether a token is valid now: it has not expired, and its user has rules.
+    pub(super) fn is_valid(&self, token: &LoginToken) -> bool {
+        self.login(token).is_some()
+    }
+
+    fn login(&self, token: &LoginToken) -> Option<Arc<Login>> {
+        let login = self.logins.find(token, self.clock.now())?;
+        let access = self.settings.access();
+        let rules = access.external_rules(login.way, &login.user, &login.groups);
+        let has_rules = !rules.is_empty();
+        has_rules.then_some(login)
+    }
+
+    fn may_act_for_users(&self, principal: &Principal) -> Result<(), String> {
+        let authorizer = &self.decisions.authorizer;
+        let decided = authorizer.authorize(principal, Action::ActForUsers, About::Nothing);
+        decided.map(drop).map_err(|refusal| refusal.line)
+    }
+
+    /// Refuses a login, in the same words whatever is wrong.
+    async fn refuse(&self, principal: &Principal, request: &LoginRequest) -> OperatorReply {
+        let subject = subject(request);
+        // It is refused also when it has no line.
+        let _ = self.decisions.note_login(principal, subject, false).await;
+        OperatorReply::Login(LoginReply::Refused)
+    }
+}
+
+/// Returns what the line of a login in the audit file is about.
+fn subject(request: &LoginRequest) -> String {
+    format!("user {} by {}", request.user, request.eauth)
+}
+
+/// Whether a text can be the name of a user: it goes into logs and into the names of owners.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control)
+}
