@@ -21,7 +21,7 @@ fn packaging(file: &str) -> PathBuf {
 }
 
 /// The command lines of the programs that packages install.
-fn command_lines() -> [Command; 7] {
+fn command_lines() -> [Command; 8] {
     [
         Program::Saline.command_line(),
         Program::Call.command_line(),
@@ -30,6 +30,7 @@ fn command_lines() -> [Command; 7] {
         Program::Run.command_line(),
         saline_master::command_line(),
         saline_minion::command_line(),
+        saline_net_api::command_line(),
     ]
 }
 
@@ -92,7 +93,11 @@ fn the_packages_of_the_daemons_need_the_shared_one_of_their_own_version() {
 
 #[test]
 fn daemons_options_are_those_of_the_completion() {
-    for daemon in [saline_master::command_line(), saline_minion::command_line()] {
+    for daemon in [
+        saline_master::command_line(),
+        saline_minion::command_line(),
+        saline_net_api::command_line(),
+    ] {
         let mut daemon = daemon;
         daemon.build();
         let shown = daemon.get_arguments().filter(|arg| !arg.is_hide_set());

@@ -94,6 +94,17 @@ impl RunnerRun {
     /// # Cancel safety
     /// The run goes on. Another call goes on waiting for it.
     pub async fn end(&self) -> Result<RunnerEnd, ClientError> {
+        self.end_with_jid().await.map(|(_, end)| end)
+    }
+
+    /// Begins the run, waits for its end as [`end`](Self::end) does, and returns also its jid.
+    ///
+    /// # Errors
+    /// As [`end`](Self::end).
+    ///
+    /// # Cancel safety
+    /// The run goes on. Another call goes on waiting for it.
+    pub async fn end_with_jid(&self) -> Result<(Jid, RunnerEnd), ClientError> {
         let run = RunnerRequest::Run(self.call.clone());
         let mut first: Option<Jid> = None;
         'again: loop {
@@ -132,13 +143,13 @@ impl RunnerRun {
                 .whole()
                 .and_then(|whole| decode(whole).ok())
                 .ok_or(ClientError::WrongAnswer("Run"))?;
-            if first.is_some_and(|first| first != ended.jid) && end.error.is_none() {
+            if first.as_ref().is_some_and(|first| *first != ended.jid) && end.error.is_none() {
                 end.notes.push(format!(
                     "the master was started again meanwhile, and began {} anew",
                     self.call.fun
                 ));
             }
-            return Ok(end);
+            return Ok((ended.jid, end));
         }
     }
 

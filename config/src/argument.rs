@@ -85,7 +85,8 @@ pub fn parse_call(function: &str, words: &[String]) -> Arguments {
     arguments
 }
 
-fn split_named(word: &str) -> Option<(&str, &str)> {
+/// Returns the name and the value of a word `name=value`; none for a positional one.
+pub fn split_named(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');

@@ -46,7 +46,7 @@ pub use access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,
 };
 pub use api::ApiConfig;
-pub use argument::{parse_argument, parse_arguments, parse_call};
+pub use argument::{parse_argument, parse_arguments, parse_call, split_named};
 pub use error::ConfigError;
 pub use external_auth::{ExternalAuth, LoginWay};
 pub use file_roots::{BASE, Environments, FileOptions};

@@ -7,4 +7,4 @@ _saline() {
 complete -o default -F _saline saline saline-call saline-cp saline-key saline-run
 
 complete -o default -W '--check --config-dir --health --help --log-level --pid-file --version --versions-report' \
-	saline-master saline-minion
+	saline-api saline-master saline-minion

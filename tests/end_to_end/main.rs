@@ -16,6 +16,7 @@ mod embedding;
 mod event_listener;
 mod files;
 mod first_job;
+mod http_api;
 mod identity;
 mod interrupt;
 mod job_states;

@@ -10,8 +10,9 @@ use crate::machine::Machine;
 pub const PACKAGES: [&str; 3] = ["saline-common", "saline-master", "saline-minion"];
 
 /// The programs in the packages.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     env!("CARGO_BIN_EXE_saline"),
+    env!("CARGO_BIN_EXE_saline-api"),
     env!("CARGO_BIN_EXE_saline-call"),
     env!("CARGO_BIN_EXE_saline-cp"),
     env!("CARGO_BIN_EXE_saline-exec"),

@@ -154,7 +154,7 @@ impl Metrics {
     }
 
     /// Returns the metrics in the text format of Prometheus, version 0.0.4.
-    pub(super) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();

@@ -1,0 +1,92 @@
+//! What every endpoint works with.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use saline_config::{CorsOrigins, RestCherrypyConfig};
+use saline_daemon::DurationHistogram;
+use saline_protocol::transport::Context;
+use tokio::sync::Semaphore;
+
+use crate::endpoints::StaticFiles;
+use crate::limits::MAX_EVENT_STREAMS;
+use crate::master_connection::MasterConnection;
+
+/// The parts of a running API.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) master: MasterConnection,
+    pub(crate) files: StaticFiles,
+    /// Whether cookies are to be sent over TLS alone.
+    pub(crate) over_tls: bool,
+    pub(crate) cors_origin: CorsOrigins,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) max_body: usize,
+    /// The path of hooks, with one slash before it.
+    pub(crate) hook_path: String,
+    /// Whether hooks are taken without a login.
+    pub(crate) open_hooks: bool,
+    /// Owns the tasks of event streams.
+    pub(crate) context: Context,
+    pub(crate) event_streams: Arc<Semaphore>,
+    pub(crate) counted: Counted,
+}
+
+impl Api {
+    /// Puts the parts together as the configuration says.
+    ///
+    /// # Errors
+    /// When the folder of static files cannot be opened.
+    pub(crate) fn new(
+        master: MasterConnection,
+        config: &RestCherrypyConfig,
+        context: Context,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            master,
+            files: StaticFiles::open(config)?,
+            over_tls: config.ssl.is_some(),
+            cors_origin: config.cors_origin.clone(),
+            trusted_proxies: config.trusted_proxies.clone(),
+            max_body: config.max_request_body_size,
+            hook_path: format!("/{}", config.webhook_url.trim_matches('/')),
+            open_hooks: config.webhook_disable_auth,
+            context,
+            event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
+            counted: Counted::default(),
+        })
+    }
+
+    /// Returns the number of event streams.
+    pub(crate) fn streams(&self) -> usize {
+        MAX_EVENT_STREAMS - self.event_streams.available_permits()
+    }
+}
+
+/// What happened since the API started.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// The requests by the hundreds of their status, from 100 on.
+    statuses: [AtomicU64; 5],
+    pub(crate) durations: DurationHistogram,
+}
+
+impl Counted {
+    /// Counts an answer.
+    pub(crate) fn add(&self, status: u16) {
+        let class = usize::from(status / 100).saturating_sub(1);
+        if let Some(counter) = self.statuses.get(class) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of answers for each hundred of statuses.
+    pub(crate) fn statuses(&self) -> [(&'static str, u64); 5] {
+        let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        let counts = self.statuses.each_ref();
+        let counts = counts.map(|counter| counter.load(Ordering::Relaxed));
+        std::array::from_fn(|class| (names[class], counts[class]))
+    }
+}

@@ -1,0 +1,186 @@
+//! Jobs of minions: `local`, `local_async`, `local_batch` and `local_subset`.
+
+use saline_client::{Client, JobFollower, JobSpec, MinionReturn, Progress};
+use saline_data::Value;
+use saline_messages::{Arguments, BatchRequest, BatchSize, compound};
+
+use crate::error::ApiError;
+use crate::lowstate::{Chunk, call_arguments};
+
+/// The minions that `local_subset` chooses unless the chunk says how many.
+const SUBSET: u32 = 3;
+
+/// The size of a batch of `local_batch` unless the chunk says it: half of the minions, as in Salt.
+const BATCH: BatchSize = BatchSize::Percent(50);
+
+/// Publishes a job and waits for its returns. Returns one mapping of them, with `false` for a minion without one; for a batch
+/// one mapping for each minion.
+pub(super) async fn run(
+    client: &Client,
+    chunk: &Chunk,
+    is_subset: bool,
+) -> Result<Vec<Value>, ApiError> {
+    let mut spec = spec(chunk)?;
+    if is_subset {
+        let subset = chunk.minions("subset")?.or(chunk.minions("sub")?);
+        spec = spec.with_subset(Some(subset.unwrap_or(SUBSET)));
+    }
+    let in_batches = chunk.batch()?.is_some();
+    followed(client, spec, in_batches, chunk.flag("full_return")?).await
+}
+
+/// Publishes a job as a batch and waits for its returns. Returns one mapping for each minion.
+pub(super) async fn run_in_batches(client: &Client, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
+    let batch = batch(chunk, Some(chunk.batch()?.unwrap_or(BATCH)))?;
+    let spec = spec(chunk)?.in_batches(batch);
+    followed(client, spec, true, chunk.flag("full_return")?).await
+}
+
+/// Publishes a job. Returns its jid and its minions; an empty mapping when no minion matched.
+pub(super) async fn begin(client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
+    let published = client.run_async(spec(chunk)?).await?;
+    Ok(match published.jid {
+        None => Value::Map(Vec::new()),
+        Some(jid) => {
+            let minions = published.minions.iter().map(|(minion, _)| minion.as_str());
+            Value::map([
+                ("jid", Value::from(jid.as_str())),
+                ("minions", Value::texts(minions)),
+            ])
+        }
+    })
+}
+
+async fn followed(
+    client: &Client,
+    spec: JobSpec,
+    in_batches: bool,
+    full_return: bool,
+) -> Result<Vec<Value>, ApiError> {
+    let mut job = client.run(spec).await?;
+    let Some(jid) = job.jid().cloned() else {
+        return Ok(vec![Value::Map(Vec::new())]);
+    };
+    let shown = |returned: MinionReturn| match full_return {
+        false => returned.value,
+        true => Value::map([
+            ("jid", Value::from(jid.as_str())),
+            ("ret", returned.value),
+            ("retcode", Value::Int(returned.retcode)),
+        ]),
+    };
+    let mut returns = returns(&mut job, shown).await?;
+    returns.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(match in_batches {
+        false => vec![Value::Map(returns)],
+        true => {
+            let each = returns.into_iter();
+            each.map(|one| Value::Map(vec![one])).collect()
+        }
+    })
+}
+
+/// Waits for the returns of a job. A minion that was given up and returns all the same has its return.
+async fn returns(
+    job: &mut JobFollower,
+    shown: impl Fn(MinionReturn) -> Value,
+) -> Result<Vec<(String, Value)>, ApiError> {
+    let mut returns: Vec<(String, Value)> = Vec::new();
+    let mut absent = Vec::new();
+    while let Some(progress) = job.next().await? {
+        match progress {
+            Progress::Returned(returned) => {
+                returns.push((returned.minion.to_string(), shown(returned)));
+            }
+            Progress::Absent(gone) => absent.push(gone.name),
+            _ => {}
+        }
+    }
+    let returned: std::collections::HashSet<String> =
+        returns.iter().map(|(minion, _)| minion.clone()).collect();
+    let absent = absent.into_iter();
+    let absent = absent.filter(|minion| !returned.contains(minion));
+    returns.extend(absent.map(|minion| (minion, Value::Bool(false))));
+    Ok(returns)
+}
+
+/// Returns the job that a chunk describes.
+fn spec(chunk: &Chunk) -> Result<JobSpec, ApiError> {
+    let (function, arguments) = call(chunk)?;
+    let metadata = match chunk.get("metadata") {
+        None => None,
+        Some(Value::Map(entries)) => Some(entries.clone()),
+        Some(_) => {
+            return Err(ApiError::BadRequest(
+                "metadata has to be a mapping".to_owned(),
+            ));
+        }
+    };
+    let returners = chunk.text("ret")?.unwrap_or_default().split(',');
+    let returners = returners.filter(|name| !name.is_empty());
+    let jid = chunk.text("jid")?.map(|jid| jid.parse());
+    let jid = jid.transpose();
+    let jid = jid.map_err(|_| ApiError::BadRequest("a jid has twenty digits".to_owned()))?;
+    Ok(JobSpec::new(chunk.target()?, function)
+        .with_arguments(arguments)
+        .with_timeout(chunk.seconds("timeout")?)
+        .with_metadata(metadata)
+        .with_jid(jid)
+        .returned_to(returners.map(str::to_owned).collect())
+        .in_batches(batch(chunk, chunk.batch()?)?))
+}
+
+/// Returns the function and the arguments of a job. Several functions may stand in a list, with a list of arguments for each,
+/// as Salt's compound execution has them.
+fn call(chunk: &Chunk) -> Result<(String, Arguments), ApiError> {
+    let names = match chunk.get("fun") {
+        Some(Value::List(names)) => names.iter().map(Value::as_str).collect(),
+        _ => Some(chunk.function()?.split(',').collect::<Vec<&str>>()),
+    };
+    let names = names.filter(|names| !names.is_empty() && !names.contains(&""));
+    let names = names.ok_or_else(|| bad("fun has to be a function, or a list of functions"))?;
+    if let [name] = names[..] {
+        return Ok((name.to_owned(), call_arguments(chunk, false)?));
+    }
+    let lists = match chunk.get("arg") {
+        None => vec![Vec::new(); names.len()],
+        Some(Value::List(lists)) => {
+            let list = |one: &Value| match one {
+                Value::List(list) => Some(list.clone()),
+                _ => None,
+            };
+            let lists: Option<Vec<Vec<Value>>> = lists.iter().map(list).collect();
+            lists.unwrap_or_default()
+        }
+        Some(_) => Vec::new(),
+    };
+    if lists.len() != names.len() || chunk.get("kwarg").is_some() {
+        return Err(bad(
+            "several functions need arg as a list with a list of arguments for each, and no kwarg",
+        ));
+    }
+    let calls = names.into_iter().zip(lists).map(|(name, list)| {
+        let chunk = Chunk::new(vec![("arg".to_owned(), Value::List(list))])?;
+        Ok((name.to_owned(), call_arguments(&chunk, false)?))
+    });
+    let calls: Vec<(String, Arguments)> = calls.collect::<Result<_, ApiError>>()?;
+    Ok(compound(&calls))
+}
+
+/// Returns how the job is made a batch, if it is one.
+fn batch(chunk: &Chunk, size: Option<BatchSize>) -> Result<BatchRequest, ApiError> {
+    let milliseconds = |name| {
+        let time = chunk.seconds(name)?.unwrap_or_default();
+        Ok::<u64, ApiError>(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
+    Ok(BatchRequest {
+        size,
+        wait_ms: milliseconds("batch_wait")?,
+        failhard: chunk.flag("failhard")?,
+        ..BatchRequest::default()
+    })
+}
+
+fn bad(why: &str) -> ApiError {
+    ApiError::BadRequest(why.to_owned())
+}

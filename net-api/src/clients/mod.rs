@@ -1,0 +1,65 @@
+//! Salt's clients: what a chunk of a request is carried out by.
+
+mod keys;
+mod local;
+mod runner;
+mod wheel;
+
+use saline_client::Client;
+use saline_data::Value;
+use saline_messages::{LoginToken, NetapiClient};
+use saline_protocol::transport::Clock;
+
+use crate::api::Api;
+use crate::error::ApiError;
+use crate::limits::ANSWER_TIMEOUT;
+use crate::lowstate::Chunk;
+
+pub(crate) use keys::{finger, list_all as list_all_keys};
+pub(crate) use runner::returned as runner_returned;
+
+/// Carries out a chunk in the name of the user of a login. Returns what it adds to `return`: one value, or with a batch one for
+/// each minion.
+///
+/// # Errors
+/// `Unauthorized` when the master does not let the user do it, `TimedOut` when it takes too long; others as the chunk and the
+/// master have them.
+///
+/// # Cancel safety
+/// A job or a run that was begun goes on.
+pub(crate) async fn carry_out(
+    api: &Api,
+    token: LoginToken,
+    chunk: &Chunk,
+) -> Result<Vec<Value>, ApiError> {
+    let kind = chunk.client()?;
+    let client = api.master.acting(token, Some(kind)).await?;
+    let done = dispatch(api, &client, kind, token, chunk);
+    match Clock.deadline(Clock.after(ANSWER_TIMEOUT), done).await {
+        Ok(done) => done,
+        Err(_) => Err(ApiError::TimedOut(format!(
+            "the answer takes longer than {} s; what was begun goes on: its jid is in /jobs",
+            ANSWER_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+async fn dispatch(
+    api: &Api,
+    client: &Client,
+    kind: NetapiClient,
+    token: LoginToken,
+    chunk: &Chunk,
+) -> Result<Vec<Value>, ApiError> {
+    let one = match kind {
+        NetapiClient::Local => return local::run(client, chunk, false).await,
+        NetapiClient::LocalSubset => return local::run(client, chunk, true).await,
+        NetapiClient::LocalBatch => return local::run_in_batches(client, chunk).await,
+        NetapiClient::LocalAsync => local::begin(client, chunk).await?,
+        NetapiClient::Runner => runner::run(client, chunk).await?,
+        NetapiClient::RunnerAsync => runner::begin(client, chunk).await?,
+        NetapiClient::Wheel => wheel::run(api, client, token, chunk).await?,
+        NetapiClient::WheelAsync => wheel::begin(api, client, token, chunk).await?,
+    };
+    Ok(vec![one])
+}

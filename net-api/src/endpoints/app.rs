@@ -1,0 +1,33 @@
+//! The application: one page, for every GET by which a browser wants one.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::Method;
+
+use super::console;
+use crate::answers::prefers_page;
+use crate::api::Api;
+
+/// Serves the application where a page is wanted, and has everything else answered.
+pub(super) async fn serve_pages(
+    State(api): State<Arc<Api>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    if request.method() == Method::GET
+        && let Some(file) = api.files.built_in(path).and_then(console::file)
+    {
+        return file;
+    }
+    let is_page = request.method() == Method::GET
+        && !api.files.is_static(path)
+        && (api.files.is_app(path) || prefers_page(request.headers()));
+    match is_page {
+        true => api.files.app(&api.context).await.into_response(),
+        false => next.run(request).await,
+    }
+}

@@ -1,0 +1,118 @@
+//! `/hook`: events that other systems fire.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, COOKIE};
+use saline_client::RunnerSpec;
+use saline_data::Value;
+use saline_messages::Arguments;
+
+use crate::answers::Format;
+use crate::api::Api;
+use crate::error::ApiError;
+use crate::limits::WholeBody;
+use crate::login::{Login, TOKEN_HEADER};
+use crate::lowstate;
+
+/// The tag of the event at `/hook` itself; those of others are below it.
+const TAG: &str = "salt/netapi/hook";
+
+/// Fires the event at `/hook` itself.
+pub(super) async fn fire_root(
+    state: State<Arc<Api>>,
+    format: Format,
+    login: Result<Login, ApiError>,
+    headers: HeaderMap,
+    body: WholeBody,
+) -> Result<Response, ApiError> {
+    fire(state, format, login, Path(String::new()), headers, body).await
+}
+
+/// Fires an event with what was posted, in the name of the API.
+pub(super) async fn fire(
+    State(api): State<Arc<Api>>,
+    format: Format,
+    login: Result<Login, ApiError>,
+    Path(below): Path<String>,
+    headers: HeaderMap,
+    WholeBody(body): WholeBody,
+) -> Result<Response, ApiError> {
+    if !api.open_hooks {
+        login?;
+    }
+    let tag = match below.is_empty() {
+        true => TAG.to_owned(),
+        false => format!("{TAG}/{below}"),
+    };
+    // What is in no form that is known is there as text all the same.
+    let post = lowstate::parsed(&headers, &body).unwrap_or_default();
+    let post = match post {
+        Value::Null => Value::Map(Vec::new()),
+        post => post,
+    };
+    let data = Value::map([
+        (
+            "body",
+            Value::from(String::from_utf8_lossy(&body).into_owned()),
+        ),
+        ("post", post),
+        ("headers", shown(&headers)),
+    ]);
+    let arguments = Arguments {
+        positional: vec![Value::from(tag), data],
+        named: Vec::new(),
+    };
+    let spec = RunnerSpec::new("event.send").with_arguments(arguments);
+    let end = api.master.client().await?.runner(spec)?.end().await?;
+    match end.error {
+        Some(error) => Err(ApiError::BadRequest(error)),
+        None => Ok(format.answer(&Value::map([("success", Value::Bool(true))]))),
+    }
+}
+
+/// Returns the headers of a request without those that prove who sent it: events are read by others.
+fn shown(headers: &HeaderMap) -> Value {
+    let names = headers.keys();
+    let names = names.filter(|name| ![TOKEN_HEADER, COOKIE, AUTHORIZATION].contains(name));
+    let entries = names.map(|name| {
+        let values = headers.get_all(name).into_iter();
+        let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let values: Vec<String> = values.collect();
+        (written(name.as_str()), Value::from(values.join(", ")))
+    });
+    Value::Map(entries.collect())
+}
+
+/// Writes the name of a header as Salt shows it: `Content-Type`.
+fn written(name: &str) -> String {
+    let words = name.split('-').map(|word| {
+        let mut characters = word.chars();
+        let first = characters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(characters).collect::<String>()
+    });
+    words.collect::<Vec<String>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::{CONTENT_TYPE, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn an_event_does_not_hold_the_token_of_the_request() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        for name in [TOKEN_HEADER, COOKIE, AUTHORIZATION] {
+            headers.insert(name, HeaderValue::from_static("secret"));
+        }
+        let shown = shown(&headers);
+        assert_eq!(
+            shown,
+            Value::map([("Content-Type", Value::from("text/plain"))])
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! `/logout`: ends a login.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use saline_data::Value;
+
+use crate::answers::Format;
+use crate::api::Api;
+use crate::error::ApiError;
+use crate::login::{Login, clear_cookie};
+
+/// Ends the login of the request.
+pub(super) async fn log_out(
+    State(api): State<Arc<Api>>,
+    format: Format,
+    Login(token): Login,
+) -> Result<Response, ApiError> {
+    api.master.client().await?.log_out(token).await?;
+    let said = Value::from("Your token has been cleared");
+    let mut response = format.answer(&Value::map([("return", said)]));
+    clear_cookie(&mut response, api.over_tls);
+    Ok(response)
+}

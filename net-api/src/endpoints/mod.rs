@@ -1,0 +1,64 @@
+//! What the API answers, one file for each path.
+
+mod app;
+mod console;
+mod events;
+mod health;
+mod hook;
+mod jobs;
+mod keys;
+mod login;
+mod logout;
+mod metrics;
+mod minions;
+mod root;
+mod run;
+mod static_files;
+mod stats;
+mod token;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+
+use crate::api::Api;
+use crate::cors;
+use crate::error::ApiError;
+use crate::request_log;
+
+pub(crate) use static_files::StaticFiles;
+
+/// Returns the paths of the API with what answers them.
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    let mut router = Router::new()
+        .route("/", get(root::welcome).post(root::run))
+        .route("/login", get(login::ask).post(login::log_in))
+        .route("/logout", post(logout::log_out))
+        .route("/token", post(token::make))
+        .route("/run", post(run::run))
+        .route("/minions", get(minions::all).post(minions::begin))
+        .route("/minions/{id}", get(minions::one))
+        .route("/jobs", get(jobs::all))
+        .route("/jobs/{jid}", get(jobs::one))
+        .route("/keys", get(keys::all))
+        .route("/keys/{id}", get(keys::one))
+        .route("/events", get(events::stream))
+        .route(&api.hook_path, post(hook::fire_root))
+        .route(&format!("{}/{{*tag}}", api.hook_path), post(hook::fire))
+        .route("/stats", get(stats::stats))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(health::is_alive))
+        .route("/readyz", get(health::is_ready));
+    if let Some(path) = api.files.static_path() {
+        router = router.route(&format!("{path}/{{*file}}"), get(static_files::file));
+    }
+    router
+        .fallback(async || ApiError::NotFound("there is no such path".to_owned()))
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .layer(from_fn_with_state(Arc::clone(&api), app::serve_pages))
+        .layer(from_fn_with_state(Arc::clone(&api), cors::allow))
+        .layer(from_fn_with_state(Arc::clone(&api), request_log::log))
+        .with_state(api)
+}

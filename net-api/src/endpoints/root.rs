@@ -1,0 +1,42 @@
+//! `/`: the clients, and what they are asked for.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use hyper::HeaderMap;
+use saline_data::Value;
+use saline_messages::NetapiClient;
+
+use crate::answers::Format;
+use crate::api::Api;
+use crate::clients;
+use crate::error::ApiError;
+use crate::limits::WholeBody;
+use crate::login::Login;
+use crate::lowstate;
+
+/// Names the clients.
+pub(super) async fn welcome(format: Format) -> Response {
+    let clients = NetapiClient::ALL.map(NetapiClient::name);
+    format.answer(&Value::map([
+        ("return", Value::from("Welcome")),
+        ("clients", Value::texts(clients)),
+    ]))
+}
+
+/// Carries out the chunks of the body, one after the other.
+pub(super) async fn run(
+    State(api): State<Arc<Api>>,
+    format: Format,
+    Login(token): Login,
+    headers: HeaderMap,
+    WholeBody(body): WholeBody,
+) -> Result<Response, ApiError> {
+    let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
+    let mut returned = Vec::new();
+    for chunk in &chunks {
+        returned.extend(clients::carry_out(&api, token, chunk).await?);
+    }
+    Ok(format.answer(&Value::map([("return", Value::List(returned))])))
+}

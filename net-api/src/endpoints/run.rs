@@ -1,0 +1,48 @@
+//! `/run`: as `/`, with the credentials of each chunk in it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use hyper::HeaderMap;
+use saline_data::Value;
+
+use super::login::with;
+use crate::answers::Format;
+use crate::api::Api;
+use crate::clients;
+use crate::error::ApiError;
+use crate::limits::WholeBody;
+use crate::login::parse;
+use crate::lowstate::{self, Chunk};
+
+/// Carries out the chunks of the body. Each has a token, or the name, password and way of a login that lasts for it alone.
+pub(super) async fn run(
+    State(api): State<Arc<Api>>,
+    format: Format,
+    headers: HeaderMap,
+    WholeBody(body): WholeBody,
+) -> Result<Response, ApiError> {
+    let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
+    let mut returned = Vec::new();
+    for chunk in &chunks {
+        returned.extend(one(&api, chunk).await?);
+    }
+    Ok(format.answer(&Value::map([("return", Value::List(returned))])))
+}
+
+async fn one(api: &Api, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
+    if let Some(token) = chunk.get("token") {
+        let token = token.as_str().and_then(parse);
+        let token = token.ok_or_else(ApiError::no_login)?;
+        api.master.check(token).await?;
+        return clients::carry_out(api, token, chunk).await;
+    }
+    let login = with(api, chunk).await?;
+    let done = clients::carry_out(api, login.token, chunk).await;
+    // It would end by itself; what the chunk returned counts.
+    if let Err(error) = api.master.client().await?.log_out(login.token).await {
+        tracing::debug!("the login of a call stays until it expires: {error}");
+    }
+    done
+}

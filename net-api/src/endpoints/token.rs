@@ -1,0 +1,25 @@
+//! `/token`: a token for a program, without a cookie.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use hyper::HeaderMap;
+use saline_data::Value;
+
+use super::login::of_body;
+use crate::answers::Format;
+use crate::api::Api;
+use crate::error::ApiError;
+use crate::limits::WholeBody;
+
+/// Logs a user in. Returns the login in a bare list, as Salt does here.
+pub(super) async fn make(
+    State(api): State<Arc<Api>>,
+    format: Format,
+    headers: HeaderMap,
+    WholeBody(body): WholeBody,
+) -> Result<Response, ApiError> {
+    let login = of_body(&api, &headers, &body).await?;
+    Ok(format.answer(&Value::List(vec![login.to_value()])))
+}

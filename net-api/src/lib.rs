@@ -1,0 +1,23 @@
+//! The HTTP API: what clients of Salt's `rest_cherrypy` ask for, carried out through `saline-client`.
+//!
+//! The API decides about nobody's rights. It sends each request to the master together with the token of the login that it came
+//! with, and the master judges it. Without a token in the right form a request is refused before its body is read.
+
+mod answers;
+mod api;
+mod clients;
+mod cors;
+mod endpoints;
+mod error;
+mod events;
+mod limits;
+mod listener;
+mod login;
+mod lowstate;
+mod master_connection;
+mod request_log;
+mod run;
+mod settings;
+mod tls;
+
+pub use run::{command_line, run};

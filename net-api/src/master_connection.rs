@@ -1,0 +1,103 @@
+//! The connection to the master, which is made when somebody needs it first.
+
+use std::fmt;
+use std::time::Duration;
+
+use saline_client::{Client, ClientError};
+use saline_config::MasterConfig;
+use saline_messages::{LoginToken, NetapiClient};
+use saline_protocol::transport::{Clock, Registry};
+use tokio::sync::OnceCell;
+
+use crate::error::ApiError;
+
+/// How long a connection may take to be made, and a ping to be answered.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The connection to the master. Once it was made, the client reconnects by itself.
+pub(crate) struct MasterConnection {
+    config: MasterConfig,
+    registry: Registry,
+    client: OnceCell<Client>,
+}
+
+impl MasterConnection {
+    /// Prepares the connection to the master of this machine.
+    pub(crate) fn new(config: MasterConfig, registry: Registry) -> Self {
+        Self {
+            config,
+            registry,
+            client: OnceCell::new(),
+        }
+    }
+
+    /// Returns the client with the rights of the API itself.
+    ///
+    /// # Errors
+    /// `Unavailable` when no master answers.
+    pub(crate) async fn client(&self) -> Result<&Client, ApiError> {
+        let connect = || Client::connect(&self.config, &self.registry);
+        let connected = self.client.get_or_try_init(connect);
+        match Clock.deadline(Clock.after(TIMEOUT), connected).await {
+            Ok(client) => Ok(client?),
+            Err(_) => Err(ApiError::Unavailable(
+                "the master does not answer".to_owned(),
+            )),
+        }
+    }
+
+    /// Returns a client that asks in the name of the user of a login.
+    ///
+    /// # Errors
+    /// As [`client`](Self::client).
+    pub(crate) async fn acting(
+        &self,
+        token: LoginToken,
+        client: Option<NetapiClient>,
+    ) -> Result<Client, ApiError> {
+        Ok(self.client().await?.acting(token, client))
+    }
+
+    /// Has the master say whether a token is valid.
+    ///
+    /// # Errors
+    /// `Unauthorized` when it is not, `Unavailable` when no master answers.
+    pub(crate) async fn check(&self, token: LoginToken) -> Result<(), ApiError> {
+        let client = self.acting(token, None).await?;
+        answered(client.ping()).await
+    }
+
+    /// Waits for a reply of the master.
+    ///
+    /// # Errors
+    /// `Unavailable` when none comes.
+    pub(crate) async fn ping(&self) -> Result<(), ApiError> {
+        let client = self.client().await?;
+        answered(client.ping()).await
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn shutdown(&self) {
+        if let Some(client) = self.client.get() {
+            client.shutdown().await;
+        }
+    }
+}
+
+async fn answered(ping: impl Future<Output = Result<(), ClientError>>) -> Result<(), ApiError> {
+    match Clock.deadline(Clock.after(TIMEOUT), ping).await {
+        Ok(pong) => Ok(pong?),
+        Err(_) => Err(ApiError::Unavailable(
+            "the master does not answer".to_owned(),
+        )),
+    }
+}
+
+impl fmt::Debug for MasterConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connected = self.client.initialized();
+        f.debug_struct("MasterConnection")
+            .field("connected", &connected)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! A line in the log for each request, with an id that the client gets too.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use saline_data::printable::escape_line;
+use saline_messages::random;
+use saline_protocol::transport::Clock;
+
+use crate::api::Api;
+
+/// The header with the id of a request. A proxy in front of the API may set it.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The header in which a proxy tells who it asks for.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The address that a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) SocketAddr);
+
+/// Has the request answered, counts it and logs it.
+pub(crate) async fn log(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let began = Clock.now();
+    let id = request_id(&request);
+    let method = request.method().clone();
+    let path = redacted(request.uri().path(), request.uri().query().is_some());
+    let from = request.extensions().get::<ClientAddress>();
+    let from =
+        from.map(|from| client_address(&api.trusted_proxies, from.0.ip(), request.headers()));
+    let from = from.map_or_else(String::new, |from| from.to_string());
+    let mut response = next.run(request).await;
+    let (status, taken) = (response.status(), Clock.now() - began);
+    api.counted.add(status.as_u16());
+    api.counted.durations.add(taken);
+    tracing::info!(
+        "{from} {method} {path}: {} in {} ms, request {id}",
+        status.as_u16(),
+        taken.as_millis()
+    );
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Returns the address of the client: the last one that a trusted proxy tells and that is no trusted proxy itself.
+fn client_address(trusted: &[IpAddr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    if !trusted.contains(&peer) {
+        return peer;
+    }
+    let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let mut hops = lines
+        .flat_map(|line| line.rsplit(','))
+        .map(|hop| hop.trim().parse());
+    let told = hops.find(|hop| hop.as_ref().map_or(true, |hop| !trusted.contains(hop)));
+    told.and_then(Result::ok).unwrap_or(peer)
+}
+
+/// Returns the id that came with a request, if it is one, or a new one.
+fn request_id(request: &Request) -> String {
+    let given = request.headers().get(REQUEST_ID);
+    let given = given.and_then(|id| id.to_str().ok());
+    let is_id = |id: &&str| {
+        (1..=64).contains(&id.len())
+            && id
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    match given.filter(is_id) {
+        Some(given) => given.to_owned(),
+        None => {
+            let bytes = random::bytes::<8>().unwrap_or_default();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    }
+}
+
+/// Returns a path as it may stand in a log: what could be a token is hidden, and a query is left out as a whole.
+fn redacted(path: &str, has_query: bool) -> String {
+    let segments = path.split('/').map(|segment| {
+        let digits = segment.bytes().filter(u8::is_ascii_hexdigit).count();
+        if digits >= 32 { "…" } else { segment }
+    });
+    let path = segments.collect::<Vec<&str>>().join("/");
+    let path: String = path.chars().take(256).collect();
+    let query = if has_query { "?…" } else { "" };
+    format!("{}{query}", escape_line(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusted_proxies_alone_are_believed() {
+        let [client, forged, proxy]: [IpAddr; 3] =
+            ["192.0.2.7", "192.0.2.9", "10.0.0.1"].map(|text| text.parse().unwrap());
+        let mut headers = HeaderMap::new();
+        let told = HeaderValue::from_static("192.0.2.9, 192.0.2.7, 10.0.0.1");
+        headers.insert(FORWARDED_FOR, told);
+        assert_eq!(client_address(&[proxy], proxy, &headers), client);
+        assert_eq!(client_address(&[], proxy, &headers), proxy);
+        assert_eq!(client_address(&[proxy], client, &headers), client);
+        assert_eq!(client_address(&[proxy], proxy, &HeaderMap::new()), proxy);
+        assert_eq!(
+            client_address(&[proxy, client, forged], proxy, &headers),
+            proxy
+        );
+        headers.insert(
+            FORWARDED_FOR,
+            HeaderValue::from_static("192.0.2.9, nonsense"),
+        );
+        assert_eq!(client_address(&[proxy], proxy, &headers), proxy);
+    }
+
+    #[test]
+    fn no_token_stands_in_the_log() {
+        let token = "ab".repeat(32);
+        let shown = redacted(&format!("/hook/{token}/x"), true);
+        assert_eq!(shown, "/hook/…/x?…");
+        assert_eq!(
+            redacted("/jobs/20261121091409931549", false),
+            "/jobs/20261121091409931549"
+        );
+        assert!(!redacted("/a\u{1b}[31m", false).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,239 @@
+//! The daemon: arguments, configuration, log, signals.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_config::{ConfigError, Loaded, MasterConfig, RestCherrypyConfig};
+use saline_daemon::logging::Log;
+use saline_daemon::{
+    Arguments, Health, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
+};
+use saline_protocol::transport::{Clock, Context, Limits, Registry};
+
+use crate::api::Api;
+use crate::endpoints;
+use crate::listener;
+use crate::master_connection::MasterConnection;
+use crate::settings;
+use crate::tls::Certificate;
+
+/// How long a stopping API may take to end what it began.
+const SHUTDOWN: Duration = Duration::from_secs(5);
+
+/// What the program does, with examples.
+const ABOUT: &str = "\
+Serves the master's HTTP API, as rest_cherrypy of the configuration says. systemd runs it in the foreground:
+
+  saline-api --check                          whether it can start with this configuration
+  saline-api -l info                          runs it, with every request in its log
+  saline-api --health                         how the running API is";
+
+/// The name of the program.
+const PROGRAM: &str = "saline-api";
+
+/// Returns the command line of `saline-api`, for what is written from it.
+pub fn command_line() -> clap::Command {
+    saline_daemon::command_line(PROGRAM, ABOUT)
+}
+
+/// Runs the HTTP API with the transports of `registry` until it is told to end: the whole of a `saline-api`'s main. Reads the
+/// command line of the process.
+pub fn run(registry: Registry) -> ExitCode {
+    let arguments = match saline_daemon::parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    let done = match arguments.task {
+        Task::Run => start(registry, &arguments).map(|()| ExitCode::SUCCESS),
+        Task::Check => check(&registry, &arguments),
+        Task::Health => load(&registry, &arguments)
+            .map(|loaded| saline_daemon::print_health(PROGRAM, &folder(&loaded.config)))
+            .map_err(Into::into),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("{PROGRAM}: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Carries out `--check`.
+fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let loaded = load(registry, arguments)?;
+    for warning in &loaded.warnings {
+        eprintln!("{PROGRAM}: {warning}");
+    }
+    become_masters_user(&loaded.config)?;
+    let listener = &loaded.config.rest_cherrypy;
+    settings::address(listener.as_ref())?;
+    certificate(listener.as_ref())?;
+    println!(
+        "the configuration in {} is valid",
+        arguments.config_dir.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the configuration of the master on this machine, over which the arguments of the command line go. The log file in it is
+/// the master's: the API writes to the standard error output.
+fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfig>, ConfigError> {
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
+    loaded.config.logging.file = None;
+    arguments.override_logging(&mut loaded.config.logging);
+    Ok(loaded)
+}
+
+/// Returns the folder of the API's lock and of the socket for its health, in that of the master's sockets.
+fn folder(config: &MasterConfig) -> PathBuf {
+    config.paths.sock_dir.join("api")
+}
+
+/// Switches to the user that the master runs as, whose key lets the API in.
+fn become_masters_user(config: &MasterConfig) -> Result<(), Box<dyn Error>> {
+    if let Some(user) = &config.user {
+        saline_daemon::become_user(user)
+            .map_err(|error| format!("cannot run as the user {user} that `user` names: {error}"))?;
+    }
+    Ok(())
+}
+
+fn certificate(
+    config: Option<&RestCherrypyConfig>,
+) -> Result<Option<Arc<Certificate>>, Box<dyn Error>> {
+    let files = config.and_then(|config| config.ssl.clone());
+    Ok(files.map(Certificate::read).transpose()?.map(Arc::new))
+}
+
+fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let loaded = load(&registry, arguments)?;
+    // Before anything is made, so that all of it belongs to that user.
+    become_masters_user(&loaded.config)?;
+    let lock = InstanceLock::take(&folder(&loaded.config).join(".lock"))?;
+    let log = saline_daemon::logging::start(&loaded.config.logging)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    if let Err(error) = saline_daemon::raise_descriptors() {
+        tracing::warn!("the limit of open files was not raised: {error}");
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(serve(registry, arguments, loaded, lock, &log))
+}
+
+async fn serve(
+    registry: Registry,
+    arguments: &Arguments,
+    loaded: Loaded<MasterConfig>,
+    _lock: InstanceLock,
+    log: &Log,
+) -> Result<(), Box<dyn Error>> {
+    let mut signals = Signals::new()?;
+    let config = &loaded.config;
+    let listener_config = config.rest_cherrypy.clone();
+    let address = settings::address(listener_config.as_ref())?;
+    let certificate = certificate(listener_config.as_ref())?;
+    let listener_config = listener_config.ok_or(settings::SettingsError::Absent)?;
+    let listener = listener::bind(address).await;
+    let listener =
+        listener.map_err(|error| format!("rest_cherrypy: cannot listen on {address}: {error}"))?;
+    let bound = listener.local_addr()?;
+    let context = Context::new(Limits::default());
+    let master = MasterConnection::new(config.clone(), registry.clone());
+    let api = Api::new(master, &listener_config, context.child());
+    let api = Arc::new(api.map_err(|error| format!("rest_cherrypy: static: {error}"))?);
+    let mut supervision = Supervision::start(&folder(config));
+    let _pid_file = arguments
+        .pid_file
+        .as_deref()
+        .map(PidFile::write)
+        .transpose()?;
+    let router = endpoints::router(Arc::clone(&api));
+    let accepting = context.child();
+    let accepted = listener::accept(listener, certificate.clone(), router, accepting.clone());
+    accepting.spawn(accepted);
+    let scheme = if certificate.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    saline_daemon::notice!("the API is served at {scheme}://{bound}");
+    supervision.manager.ready();
+    let mut loaded = (loaded.clone(), loaded);
+    loop {
+        let signal = tokio::select! {
+            signal = signals.next() => signal,
+            question = supervision.next() => {
+                match question {
+                    Question::Alive => supervision.tell_alive(async { true }),
+                    Question::Health(request) => {
+                        supervision.answer(request, health(Arc::clone(&api)));
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+        };
+        match signal {
+            Signal::Report => {
+                tracing::warn!("{} clients listen to events", api.streams());
+            }
+            Signal::Reload => {
+                supervision.manager.reloading();
+                let read = load(&registry, arguments);
+                if let Some(new) = saline_daemon::reload(log, &loaded.0, &loaded.1, read) {
+                    loaded.1 = new;
+                }
+                read_again(certificate.as_deref());
+                supervision.manager.ready();
+            }
+            Signal::Terminate => break,
+            _ => {}
+        }
+    }
+    supervision.manager.stopping();
+    supervision.end().await;
+    tracing::info!("stopping");
+    end(&api, &[&context, &accepting]).await;
+    Ok(())
+}
+
+fn read_again(certificate: Option<&Certificate>) {
+    match certificate.map(Certificate::read_again) {
+        Some(Ok(())) => tracing::info!("the certificate was read again"),
+        Some(Err(error)) => tracing::error!("the certificate in force stays: {error}"),
+        None => {}
+    }
+}
+
+/// Ends every task, and the connection to the master.
+async fn end(api: &Api, contexts: &[&Context]) {
+    for context in contexts.iter().copied().chain([&api.context]) {
+        context.cancel.cancel();
+        context.tracker.close();
+    }
+    let ended = async {
+        for context in contexts.iter().copied().chain([&api.context]) {
+            context.tracker.wait().await;
+        }
+        api.master.shutdown().await;
+    };
+    if Clock.deadline(Clock.after(SHUTDOWN), ended).await.is_err() {
+        tracing::warn!("some requests did not end in time");
+    }
+}
+
+/// Returns the health of the API: whether its master answers.
+async fn health(api: Arc<Api>) -> Health {
+    let mut health = Health::of_this_process();
+    health.fact("event_streams", api.streams());
+    match api.master.ping().await {
+        Ok(()) => health.fact("master", "answers"),
+        Err(error) => health.problem(format!("the master cannot be asked: {error}")),
+    }
+    health
+}

@@ -1,0 +1,54 @@
+//! The checks of `rest_cherrypy` that a start makes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use saline_config::RestCherrypyConfig;
+
+/// The reason why the API is not served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    #[error("rest_cherrypy is not set in the configuration: there is no port to listen on")]
+    Absent,
+    #[error(
+        "rest_cherrypy: other machines reach {0}, and plain HTTP would show them passwords: set ssl_crt and ssl_key, or host: \
+         127.0.0.1, or, behind a proxy that encrypts, disable_ssl: True"
+    )]
+    Plain(IpAddr),
+}
+
+/// Returns the address to listen on.
+///
+/// # Errors
+/// When there is none, or passwords would be sent in the clear without that being asked for.
+pub(crate) fn address(config: Option<&RestCherrypyConfig>) -> Result<SocketAddr, SettingsError> {
+    let config = config.ok_or(SettingsError::Absent)?;
+    let is_plain = config.ssl.is_none() && !config.disable_ssl;
+    match is_plain && !config.host.is_loopback() {
+        true => Err(SettingsError::Plain(config.host)),
+        false => Ok(SocketAddr::new(config.host, config.port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_leaves_the_machine_only_when_that_is_asked_for() {
+        let mut config = RestCherrypyConfig::on_port(8000);
+        let line = address(Some(&config)).unwrap_err().to_string();
+        assert!(
+            line.contains("0.0.0.0") && line.contains("disable_ssl"),
+            "{line}"
+        );
+        config.disable_ssl = true;
+        assert_eq!(address(Some(&config)).unwrap().to_string(), "0.0.0.0:8000");
+        config.disable_ssl = false;
+        config.host = [127, 0, 0, 1].into();
+        assert_eq!(
+            address(Some(&config)).unwrap().to_string(),
+            "127.0.0.1:8000"
+        );
+        assert!(address(None).is_err());
+    }
+}
