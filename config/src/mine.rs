@@ -90,9 +90,7 @@ impl MineFunction {
                 }
             }
             _ => {
-                return Err(format!(
-                    "{name:?} in mine_functions takes a list or a mapping of arguments"
-                ));
+                return Err(format!("{name:?} takes a list or a mapping of arguments"));
             }
         }
         Self::of(name, arguments)
@@ -121,20 +119,18 @@ impl MineFunction {
         let runs = function.as_deref().unwrap_or(name);
         if !is_function_name(runs) || !runs.contains('.') {
             return Err(format!(
-                "{name:?} in mine_functions names no function: a function is MODULE.NAME, and an alias has mine_function"
+                "{name:?} is no function: a function is MODULE.NAME, and an alias needs mine_function"
             ));
         }
         if runs.starts_with("mine.") {
-            return Err(format!(
-                "{name:?} in mine_functions is a function of the mine itself"
-            ));
+            return Err(format!("{name:?} runs a function of the mine itself"));
         }
         let allowed = allowed(
             take(&mut arguments, ALLOWED),
             take(&mut arguments, ALLOWED_KIND),
         );
         Ok(Self {
-            allowed: allowed.map_err(|why| format!("{why} of {name:?} in mine_functions"))?,
+            allowed: allowed.map_err(|why| format!("{why}, in {name:?}"))?,
             name: name.to_owned(),
             function,
             arguments,
@@ -290,6 +286,8 @@ mod tests {
                 !error.contains("hunter2") || wrong == "[hunter2]",
                 "{error}"
             );
+            // The name may come from an argument of mine.send as well.
+            assert!(!error.contains("mine_functions"), "{error}");
         }
         for wrong in ["x".into(), Value::List(vec![Value::Int(3)])] {
             assert_eq!(MineFunction::read_all(&wrong), Err(NoMineFunctions));

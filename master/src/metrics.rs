@@ -274,18 +274,18 @@ impl MasterMetrics {
             bytes,
         );
         metrics.counter(
-            "saline_master_mine_stored",
+            "saline_master_mine_values_stored",
             "Values that minions stored in the mine. An update sends only those that have changed; mine.send always sends.",
             figures.stored(),
         );
         metrics.counter(
-            "saline_master_mine_found",
-            "Values of the mine that were given to minions.",
-            figures.found(),
+            "saline_master_mine_values_sent",
+            "Values of the mine that were sent to minions.",
+            figures.sent(),
         );
         metrics.counter(
-            "saline_master_mine_refused",
-            "Requests about the mine that were refused: there was no room, no rule permits it, the target cannot be used, or the master could not read or write its file.",
+            "saline_master_mine_requests_refused",
+            "Requests about the mine that were refused: there was no room, no rule permits it, the minion has no accepted key any more, the target cannot be used, or the master could not read or write its file.",
             figures.refused(),
         );
         metrics.durations(

@@ -236,6 +236,8 @@ pub enum MineRefusal {
     Target(String),
     /// The rules of the master (`mine_get`) let the minion get none of these functions.
     NotAllowed,
+    /// The master has no accepted key of the minion any more.
+    NoKey,
     /// The master cannot read or write the mine, and its log says why.
     Failed,
 }
@@ -252,6 +254,9 @@ impl fmt::Display for MineRefusal {
             Self::Target(why) => f.write_str(why),
             Self::NotAllowed => f.write_str(
                 "mine_get in the master's configuration lets this minion get none of these functions",
+            ),
+            Self::NoKey => f.write_str(
+                "the master has no accepted key of this minion any more: accept it with saline-key",
             ),
             Self::Failed => {
                 f.write_str("the master cannot read or write the mine, and its log says why")

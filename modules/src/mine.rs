@@ -37,6 +37,9 @@ const MAX_BATCH_BYTES: usize = 512 * 1024;
 /// The most bytes of all values that one call gets.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
+/// The most functions without room that a line names.
+const MAX_NAMED: usize = 5;
+
 /// Asks the master about the mine.
 pub trait MasterMine: fmt::Debug + Send + Sync {
     /// Sends a request, which may wait for its answer at most so long. Returns at once.
@@ -158,26 +161,38 @@ pub(crate) fn configured(context: &JobContext<'_>) -> (Vec<MineFunction>, Vec<St
 fn with_pillar(host: &Host, pillar: Option<&Pillar>) -> (Vec<MineFunction>, Vec<String>) {
     let mut functions = host.mine.config().functions;
     let mut wrong = Vec::new();
-    let Some(pillar) = pillar else {
-        return (functions, wrong);
-    };
-    let Some(value) = pillar.entries.get(FUNCTIONS) else {
-        return (functions, wrong);
-    };
-    match MineFunction::read_all(value) {
+    let of_pillar = pillar.and_then(|pillar| pillar.entries.get(FUNCTIONS));
+    match MineFunction::read_all(of_pillar.unwrap_or(&Value::Null)) {
         Ok(read) => {
             for read in read {
                 match read {
                     Ok(function) if functions.iter().any(|own| own.name == function.name) => {}
                     Ok(function) => functions.push(function),
-                    Err(why) => wrong.push(format!("the pillar: {why}")),
+                    Err(why) => wrong.push(format!("{FUNCTIONS} of the pillar: {why}")),
                 }
             }
         }
         Err(error) => wrong.push(format!("the pillar: {error}")),
     }
-    functions.truncate(MAX_MINE_ENTRIES);
+    wrong.extend(leave_out(&mut functions));
     (functions, wrong)
+}
+
+/// Leaves out the functions for which the mine has no room. Returns a line that names some of them.
+pub(crate) fn leave_out(functions: &mut Vec<MineFunction>) -> Option<String> {
+    let without_room = functions.split_off(functions.len().min(MAX_MINE_ENTRIES));
+    let (named, others) = without_room.split_at(without_room.len().min(MAX_NAMED));
+    let names: Vec<&str> = named.iter().map(|one| one.name.as_str()).collect();
+    let others = match others.len() {
+        _ if names.is_empty() => return None,
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    Some(format!(
+        "{}{others} of {FUNCTIONS} are left out, since the mine takes {MAX_MINE_ENTRIES} values of one minion: name fewer \
+         functions, or one that returns several values together",
+        names.join(", ")
+    ))
 }
 
 /// Runs functions and sends the values that the master lacks. With `clear` the master forgets the minion's other values, unless a function failed. Returns why

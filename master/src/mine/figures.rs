@@ -10,7 +10,7 @@ use saline_daemon::{DurationHistogram, MeasuredDurations};
 pub(crate) struct MineFigures {
     stored: AtomicU64,
     refused: AtomicU64,
-    found: AtomicU64,
+    sent: AtomicU64,
     read: DurationHistogram,
 }
 
@@ -25,7 +25,7 @@ impl MineFigures {
 
     pub(super) fn count_read(&self, took: Duration, entries: usize) {
         self.read.add(took);
-        self.found.fetch_add(entries as u64, Ordering::Relaxed);
+        self.sent.fetch_add(entries as u64, Ordering::Relaxed);
     }
 
     /// Returns how many entries were stored.
@@ -38,9 +38,9 @@ impl MineFigures {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns how many entries were given to minions.
-    pub(crate) fn found(&self) -> u64 {
-        self.found.load(Ordering::Relaxed)
+    /// Returns how many entries were sent to minions.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// Returns how long each page took, from the minion's turn on.

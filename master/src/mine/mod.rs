@@ -268,17 +268,17 @@ impl Mine {
     }
 
     async fn get(&self, id: &MinionId, asked: Asked) -> Result<MineReply, MineError> {
+        // First of all: a minion whose key went meanwhile learns nothing, also not what the rules say.
+        let trusted = self.0.targets.facts.trusted(id).await;
+        let Some(facts) = trusted.map_err(ResolveError::from)? else {
+            return Ok(MineReply::Refused(MineRefusal::NoKey));
+        };
         let settings = self.0.settings.now();
         let rules = settings.mine_get.as_deref();
         let permitted = rules::permitted(rules, id, &asked.functions);
         if permitted.is_empty() && !asked.functions.is_empty() {
             return Ok(MineReply::Refused(MineRefusal::NotAllowed));
         }
-        let trusted = self.0.targets.facts.trusted(id).await;
-        let Some(facts) = trusted.map_err(ResolveError::from)? else {
-            // Its key went meanwhile.
-            return Ok(MineReply::Refused(MineRefusal::NotAllowed));
-        };
         let (nodegroups, root) = (settings.nodegroups, settings.root_facts);
         let target = match rules::with_exact_pillar(asked.target.clone(), &nodegroups, &root) {
             Ok(target) => target,

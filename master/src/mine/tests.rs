@@ -285,6 +285,28 @@ async fn mine_get_says_who_may_get_what() {
 }
 
 #[tokio::test]
+async fn a_minion_without_a_key_learns_nothing_of_rules_and_targets() {
+    let pattern = |text: &str| TextPattern::glob_else_regex(text).unwrap();
+    let scene = Scene::new(|config| {
+        config.mine_get = Some(vec![MineRule {
+            minions: pattern("web*"),
+            functions: vec![pattern("network.*")],
+        }]);
+    })
+    .await;
+    std::fs::remove_file(scene.master.pki_dir.join("minions/web1")).unwrap();
+    let malformed = target(TargetKind::Compound, "web* and");
+    for (target, function) in [
+        (everybody(), "network.x"),
+        (everybody(), "secret"),
+        (malformed, "network.x"),
+    ] {
+        let refused = scene.page("web1", target, &[function], None, 60).await;
+        assert_eq!(refused, Err(MineRefusal::NoKey), "{function}");
+    }
+}
+
+#[tokio::test]
 async fn a_minion_has_bounded_room() {
     let scene = Scene::new(|_| {}).await;
     let large = |name: &str| MineEntry {

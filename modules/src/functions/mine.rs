@@ -6,7 +6,7 @@ use saline_functions::{Failure, Mapping, function};
 use saline_messages::{Arguments, MineReply, MineRequest, is_mine_name, mine_names};
 use saline_targeting::{Target, TargetKind};
 
-use crate::mine::{ask, configured, run, store, update as update_all};
+use crate::mine::{ask, configured, leave_out, run, store, update as update_all};
 use crate::pending_answer::wrong_answer;
 use crate::{Functions, JobContext, Outcome};
 
@@ -125,7 +125,10 @@ fn update(
             let read = MineFunction::read_all(&given);
             let read = read.map_err(|error| Failure::Invocation(error.to_string()))?;
             let functions: Result<Vec<_>, String> = read.into_iter().collect();
-            (functions.map_err(Failure::Invocation)?, Vec::new())
+            let mut functions =
+                functions.map_err(|why| Failure::Invocation(format!("mine_functions: {why}")))?;
+            let left_out = leave_out(&mut functions);
+            (functions, left_out.into_iter().collect())
         }
     };
     if functions.is_empty() && failed.is_empty() {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use saline_config::MineFunction;
 use saline_data::Packed;
 use saline_messages::{
-    FoundEntry, MAX_MINE_VALUE_BYTES, MineEntry, MinePage, MineRefusal, MineReply, MineRequest,
+    FoundEntry, MAX_MINE_ENTRIES, MAX_MINE_VALUE_BYTES, MineEntry, MinePage, MineRefusal,
+    MineReply, MineRequest,
 };
 use saline_targeting::{Target, TargetKind};
 use tokio::sync::oneshot;
@@ -109,11 +110,15 @@ fn a_function_that_fails_or_is_too_large_is_not_sent() {
         (vec!["test.absent"], "test.absent"),
         (vec!["test.echo", large.as_str()], "bytes"),
         (vec!["mine.update"], "of the mine itself"),
-        (vec!["alias"], "names no function"),
+        (
+            vec!["alias"],
+            "\"alias\" is no function: a function is MODULE.NAME",
+        ),
         (vec!["a,b", "mine_function=test.ping"], "comma"),
     ] {
         let sent = bench.texts("mine.send", &arguments);
         assert!(text(&sent).contains(expected), "{sent:?}");
+        assert!(!text(&sent).contains("mine_functions"), "{sent:?}");
         assert_eq!(sent.retcode, 1);
     }
     assert!(script.asked().is_empty());
@@ -160,6 +165,32 @@ fn an_update_sends_what_the_master_lacks() {
             ..
         }]
     ));
+}
+
+#[test]
+fn functions_without_room_in_the_mine_are_named_and_the_others_are_sent() {
+    let names: Vec<String> = (0..MAX_MINE_ENTRIES + 7)
+        .map(|number| format!("n{number}: {{mine_function: test.ping}}"))
+        .collect();
+    let functions = format!("{{{}}}", names.join(", "));
+    let given = [(
+        "mine_functions",
+        saline_data::yaml::parse(&functions).unwrap(),
+    )];
+    for (configured, named) in [(functions.as_str(), &[][..]), ("{}", &given)] {
+        let (bench, script) = minion(configured);
+        script.then(MineReply::Wanted(Vec::new()));
+        let updated = bench.call("mine.update", &[], named);
+        assert_eq!(
+            text(&updated),
+            "ERROR: n256, n257, n258, n259, n260 and 2 more of mine_functions are left out, since the mine takes 256 values of one \
+             minion: name fewer functions, or one that returns several values together"
+        );
+        match script.asked().as_slice() {
+            [MineRequest::Offer { entries, .. }] => assert_eq!(entries.len(), MAX_MINE_ENTRIES),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
