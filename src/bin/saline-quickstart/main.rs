@@ -3,17 +3,16 @@
 //! The daemons and the commands it shows are this same program under their own names: it executes
 //! itself with another `argv[0]`, so that one `cargo run` needs to build one binary.
 
+#[path = "../../contained_programs.rs"]
+mod contained_programs;
 mod example;
 mod fleet;
 mod tour;
 
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use saline_exec::Program;
-use saline_render::process::RenderProgram;
 
 /// Starts a master and minions as processes of their own on loopback, accepts their keys, runs a
 /// few commands and shows what they print.
@@ -35,50 +34,18 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let name = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&name).file_name().unwrap_or_default();
     let registry = saline_transports::registry();
-    let contained = Program::this_one(&[]);
-    // As daemons start it when it is contained.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == RenderProgram::NAME)
-    {
-        return saline_render::process::main();
+    if let Some(code) = contained_programs::run(&registry, fleet::end_with_parent) {
+        return code;
     }
-    match name.to_str() {
-        Some("saline-master") => {
-            fleet::end_with_parent();
-            saline_master::run_with(registry, contained)
-        }
-        Some("saline-minion") => {
-            fleet::end_with_parent();
-            saline_minion::run_with(registry, contained)
-        }
-        Some("saline-exec") => saline_exec::main(),
-        Some(saline_modules::job_process::PROGRAM) => saline_modules::job_process::main(),
-        Some("saline") => operator(saline_cli::saline(
-            std::env::args_os(),
-            registry,
-            saline_minion::modules::parameters_of,
-        )),
-        Some("saline-key") => operator(saline_cli::saline_key(
-            std::env::args_os(),
-            registry,
-            |config, request| saline_master::keys::offline(config, &request),
-        )),
-        Some("saline-run") => operator(saline_cli::saline_run(std::env::args_os(), registry)),
-        _ => {
-            let arguments = Arguments::parse();
-            match tour::run(&registry, &arguments) {
-                Ok(()) => ExitCode::SUCCESS,
-                // Whoever reads the output has seen enough.
-                Err(error) if is_broken_pipe(&*error) => ExitCode::FAILURE,
-                Err(error) => {
-                    eprintln!("saline-quickstart: {error}");
-                    ExitCode::FAILURE
-                }
-            }
+    let arguments = Arguments::parse();
+    match tour::run(&registry, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("saline-quickstart: {error}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -87,18 +54,4 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Runs a command of an operator.
-fn operator(command: impl Future<Output = ExitCode>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(command),
-        Err(error) => {
-            eprintln!("saline-quickstart: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }
