@@ -76,6 +76,10 @@ pub(crate) struct Evidence {
     pub(crate) delivered: Delivered,
     /// Whose pillar each minion that answered in the end has; none for one without a pillar.
     pub(crate) pillars: BTreeMap<String, Option<String>>,
+    /// The last values that each minion and its clones made for the mine.
+    pub(crate) made: BTreeMap<String, BTreeSet<String>>,
+    /// The value of each minion in the mine in the end.
+    pub(crate) mine: BTreeMap<String, String>,
     /// What an operator was shown of jobs in the end, or why not.
     pub(crate) lookups: BTreeMap<String, Result<Lookup, String>>,
     pub(crate) presence: Vec<PresenceSample>,

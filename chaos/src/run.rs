@@ -12,11 +12,12 @@ use crate::books::{self, Book};
 use crate::error::Result;
 use crate::evidence::{Evidence, read_ledgers};
 use crate::faults::Injector;
-use crate::fleet::{Fleet, database, keep_master_state, ledgers, store};
+use crate::fleet::{Fleet, database, keep_master_state, last_made, ledgers, store};
 use crate::plan::{JOB_TTL, Plan};
 use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
 use crate::store::{self as job_store, Depth};
+use crate::timeline::Loss;
 
 /// How long everything is left alone at least when all minions should be back after the last fault.
 const MIN_SETTLING: Duration = Duration::from_secs(2);
@@ -166,13 +167,42 @@ impl Run {
             look.tick().await;
             while jobs.try_join_next().is_some() {}
             let now = Clock.now();
-            if now >= most || (now >= least && jobs.is_empty() && self.nothing_runs()) {
+            if now >= most {
+                break;
+            }
+            if now >= least
+                && jobs.is_empty()
+                && self.nothing_runs()
+                && self.mine_is_complete().await
+            {
                 break;
             }
         }
         self.publisher.give_up();
         while jobs.join_next().await.is_some() {}
         Ok(())
+    }
+
+    /// Whether every minion has the last value that it made in the mine.
+    async fn mine_is_complete(&self) -> bool {
+        let (made, mine) = (
+            last_made(self.fleet.root()),
+            self.fleet.operator.mine().await,
+        );
+        let (Ok(made), Ok(mine)) = (made, mine) else {
+            return false;
+        };
+        let history = self.fleet.timeline.history();
+        let is_gone = |minion: &str| {
+            let mut losses = history.losses.iter();
+            losses.any(|loss| matches!(loss, Loss::KeyDeleted { minion: number, .. } if minion == format!("m{number}")))
+        };
+        let mut made = made.iter();
+        made.all(|(minion, last)| match mine.get(minion) {
+            Some(value) => last.contains(value),
+            // Its values went with its key, and may not be there again.
+            None => is_gone(minion),
+        })
     }
 
     /// Whether no job runs any more, and every return was delivered.
@@ -212,6 +242,8 @@ impl Run {
             jobs,
             delivered,
             pillars,
+            made: last_made(root)?,
+            mine: self.fleet.operator.mine().await?,
             lookups,
             presence,
             usage,

@@ -101,8 +101,8 @@ struct Made {
 
 impl Host {
     /// Runs the minion's `mine_functions` and sends what has changed; with `if_changed` only when these are not those of the last
-    /// update. The log tells what failed. Blocks.
-    pub fn update_mine(&self, modules: &Modules, if_changed: bool) {
+    /// update. The log tells what failed. Returns whether the master has answered, or needed not be asked. Blocks.
+    pub fn update_mine(&self, modules: &Modules, if_changed: bool) -> bool {
         let job = JobControl::new(RunningJob::of_the_minion("mine.update"));
         // Nobody else can end it.
         let _ = job.begin();
@@ -116,24 +116,30 @@ impl Host {
         let held = self.pillar.held();
         let (functions, wrong) = with_pillar(self, held.as_deref());
         if if_changed && lock(&self.mine.last).as_ref() == Some(&functions) {
-            return;
+            return true;
         }
         for why in wrong {
             tracing::warn!("the mine: {why}");
         }
         *lock(&self.mine.last) = Some(functions.clone());
         if functions.is_empty() {
-            return;
+            return true;
         }
         match update(&context, &functions, false) {
             Ok(failed) => {
                 for why in failed {
                     tracing::warn!("the mine: {why}");
                 }
+                true
             }
             // The minion stops.
-            Err(Failure::Ended { .. }) => {}
-            Err(failure) => tracing::warn!("the mine was not updated: {failure}"),
+            Err(Failure::Ended { .. }) => true,
+            Err(failure) => {
+                tracing::warn!(
+                    "the mine was not updated, and the minion tries again soon: {failure}"
+                );
+                false
+            }
         }
     }
 }
@@ -283,6 +289,9 @@ pub(crate) fn store(
                 for entry in std::mem::take(&mut entries) {
                     failed.extend(store(context, vec![entry])?);
                 }
+            }
+            MineReply::Refused(why @ MineRefusal::Failed) => {
+                return Err(Failure::Execution(why.to_string()));
             }
             MineReply::Refused(why) => {
                 let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();

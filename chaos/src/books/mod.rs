@@ -91,6 +91,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         services::everything_is_delivered(&ledger),
         services::reacted_once(&ledger),
         services::pillars_are_their_own(&ledger),
+        services::mine_has_the_last(&ledger),
         presence::is_true(evidence),
         resources::are_flat(evidence),
         resources::daemons_stay(evidence),

@@ -1,4 +1,4 @@
-//! The books about the services of the master: deliveries, reactions and pillars.
+//! The books about the services of the master: deliveries, reactions, pillars and the mine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,8 +81,36 @@ pub(super) fn pillars_are_their_own(ledger: &Ledger<'_>) -> Book {
     book
 }
 
+/// In the end the mine has the last value of every minion.
+pub(super) fn mine_has_the_last(ledger: &Ledger<'_>) -> Book {
+    let mut book = Book::new("mine", "the mine has the last value that a minion sent");
+    for (minion, last) in &ledger.evidence.made {
+        book.checked += 1;
+        match ledger.evidence.mine.get(minion) {
+            Some(value) if last.contains(value) => {}
+            Some(value) => book.find(
+                "",
+                minion,
+                format!("the mine has {value}, which is not its last value"),
+            ),
+            // Its values go with its key, and the minion sends them again when it starts or its interval is over.
+            None if ledger.key_was_deleted(minion, Duration::ZERO, Duration::MAX) => {
+                book.count(
+                    "",
+                    minion,
+                    "the mine has no value of it since its key was deleted",
+                );
+            }
+            None => book.find("", minion, "the mine has no value of it"),
+        }
+    }
+    book
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::tests::{JID, balanced, names_of_broken, served};
     use crate::timeline::Loss;
 
@@ -112,6 +140,29 @@ mod tests {
         assert_eq!(names_of_broken(&evidence), ["reactions"]);
         evidence.jobs.retain(|_, job| job.reaction.is_none());
         assert_eq!(names_of_broken(&evidence), ["reactions"]);
+    }
+
+    #[test]
+    fn a_value_of_the_mine_that_is_not_the_last_one_is_found() {
+        let mut evidence = served(&balanced());
+        let last = ["second", "of a clone"].map(str::to_owned);
+        evidence.made.insert("m1".to_owned(), last.into());
+        for (value, broken) in [
+            (Some("second"), vec![]),
+            (Some("of a clone"), vec![]),
+            (Some("first"), vec!["mine"]),
+            (None, vec!["mine"]),
+        ] {
+            let value = value.map(|value| ("m1".to_owned(), value.to_owned()));
+            evidence.mine = value.into_iter().collect();
+            assert_eq!(names_of_broken(&evidence), broken);
+        }
+        let at = Duration::from_secs(1);
+        evidence
+            .history
+            .losses
+            .push(Loss::KeyDeleted { minion: 1, at });
+        assert!(names_of_broken(&evidence).is_empty());
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) fn make_folders(root: &Path) -> Result<()> {
         ledgers(root),
         state(root),
         master_state(root),
+        services::mines(root),
     ] {
         fs::create_dir_all(&folder).map_err(ChaosError::at(&folder))?;
     }
@@ -54,8 +55,9 @@ pub(crate) fn write_minion(
     let id = format!("m{number}");
     // Every other minion syncs its spool, until a fault changes that.
     let options = format!(
-        "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{}\n",
-        spool_sync(number.is_multiple_of(2))
+        "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{}\n{}\n",
+        spool_sync(number.is_multiple_of(2)),
+        services::mine_functions(root)
     );
     let minion = MinionFile {
         id: &id,

@@ -29,7 +29,7 @@ pub(crate) use config::{
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
-pub(crate) use services::database;
+pub(crate) use services::{database, last_made};
 
 /// How long the master and all minions may take to be there at first.
 const START: Duration = Duration::from_secs(60);

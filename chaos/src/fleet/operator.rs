@@ -8,7 +8,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 use tokio::process::Command;
 
-use super::services::PILLAR_KEY;
+use super::services::{MINE_NAME, PILLAR_KEY};
 use super::{config, processes};
 use crate::error::{ChaosError, Result};
 
@@ -117,6 +117,18 @@ impl Operator {
         Ok(answers
             .into_iter()
             .map(|(minion, value)| (minion, named(value).filter(|name| !name.is_empty())))
+            .collect())
+    }
+
+    /// Returns the value of each minion in the mine.
+    pub(crate) async fn mine(&self) -> Result<BTreeMap<String, String>> {
+        let output = self.run(&["mine.get", "*", MINE_NAME]).await?;
+        let found: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let text = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(found
+            .into_iter()
+            .map(|(minion, value)| (minion, text(value)))
             .collect())
     }
 

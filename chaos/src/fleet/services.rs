@@ -1,15 +1,20 @@
-//! The services of the master that are on during a run: pillar, reactor, and deliveries to a database outside.
+//! The services of the master that are on during a run: pillar, mine, reactor, and deliveries to a database outside.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ChaosError, Result};
+use crate::plan::INSTANCE;
 
 /// The pillar of every minion, which names the minion that it is for.
 const PILLAR: &str = "own: {{ grains.id }}\n";
 
 /// The key of the pillar.
 pub(crate) const PILLAR_KEY: &str = "own";
+
+/// The name of the value that each minion leaves in the mine.
+pub(crate) const MINE_NAME: &str = "sent";
 
 /// What the reactor does about the start of a minion.
 const STARTED: &str = "\
@@ -41,6 +46,39 @@ pub(super) fn write(root: &Path) -> Result<String> {
          reactor:\n  - 'salt/minion/*/start': [{}]\n",
         served.join("reactor/started.sls").display()
     ))
+}
+
+/// Returns what the configuration of each minion says of the mine: when a minion starts it leaves a value that no other run of the
+/// function makes, and that is appended to a file of its own before it is sent.
+pub(super) fn mine_functions(root: &Path) -> String {
+    let line = format!(
+        "echo $(cat /proc/sys/kernel/random/uuid) | tee -a {}/${INSTANCE}",
+        mines(root).display()
+    );
+    format!("mine_functions: {{{MINE_NAME}: {{mine_function: cmd.run, cmd: '{line}'}}}}")
+}
+
+/// The folder with a file for each instance: the values that it made for the mine, a line each.
+pub(super) fn mines(root: &Path) -> PathBuf {
+    root.join("mines")
+}
+
+/// Returns for each minion the last values that its instances, itself and its clones, made for the mine.
+pub(crate) fn last_made(root: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let folder = mines(root);
+    let mut made: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in fs::read_dir(&folder).map_err(ChaosError::at(&folder))? {
+        let path = entry.map_err(ChaosError::at(&folder))?.path();
+        let text = fs::read_to_string(&path).map_err(ChaosError::at(&path))?;
+        let instance = path.file_name().and_then(|name| name.to_str());
+        let minion = instance.and_then(|instance| instance.split('-').next());
+        if let (Some(minion), Some(last)) = (minion, text.lines().last()) {
+            made.entry(minion.to_owned())
+                .or_default()
+                .insert(last.to_owned());
+        }
+    }
+    Ok(made)
 }
 
 /// The folder of what is on no machine of the system under test, and loses nothing with any.

@@ -228,7 +228,7 @@ fn one_value_that_is_refused_keeps_no_other_from_the_mine() {
 fn the_minion_updates_by_itself_and_only_for_other_functions_if_told_so() {
     let (bench, script) = minion("[test.ping]");
     let update = |if_changed| {
-        bench.host.update_mine(&bench.modules, if_changed);
+        assert!(bench.host.update_mine(&bench.modules, if_changed));
         script.asked().len()
     };
     script.then(MineReply::Wanted(Vec::new()));
@@ -236,6 +236,14 @@ fn the_minion_updates_by_itself_and_only_for_other_functions_if_told_so() {
     assert_eq!(update(true), 0);
     script.then(MineReply::Wanted(Vec::new()));
     assert_eq!(update(false), 1);
+    // What the master could not take is tried again soon.
+    script.then(MineReply::Refused(MineRefusal::Failed));
+    assert!(!bench.host.update_mine(&bench.modules, false));
+    script
+        .then(MineReply::Wanted(vec![0]))
+        .then(MineReply::Refused(MineRefusal::Failed));
+    assert!(!bench.host.update_mine(&bench.modules, false));
+    script.asked();
     let mut config = bench.host.mine.config();
     config.functions.clear();
     bench.host.mine.set(config);
