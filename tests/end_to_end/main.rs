@@ -23,6 +23,7 @@ mod job_states;
 mod job_store;
 mod keys;
 mod kill_jobs;
+mod killed_for_memory;
 mod large_returns;
 mod local_users;
 mod masters_user;
