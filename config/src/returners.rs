@@ -47,6 +47,14 @@ impl ReturnerName {
         Self::ALL.into_iter().find(|known| known.as_str() == name)
     }
 
+    /// Whether jobs and returns can be read back from the destination.
+    pub fn is_database(self) -> bool {
+        match self {
+            Self::Postgres | Self::Sqlite3 => true,
+            Self::Executable | Self::Http | Self::Local => false,
+        }
+    }
+
     /// Returns the option without which the destination cannot be used.
     pub fn needed_option(self) -> &'static str {
         match self {
@@ -70,6 +78,8 @@ impl fmt::Display for ReturnerName {
 pub struct ReturnerConfig {
     /// `ext_job_cache`: the destinations of every job and return.
     pub ext_job_cache: Vec<ReturnerName>,
+    /// `master_job_cache`: the database in which jobs are looked up that the job store of the master has no more.
+    pub master_job_cache: Option<ReturnerName>,
     /// `event_return`: the destinations of events.
     pub event_return: Vec<ReturnerName>,
     /// `event_return_whitelist`: globs of the tags of these events; none for all.
@@ -93,6 +103,11 @@ impl ReturnerConfig {
     pub fn configured(&self) -> Vec<ReturnerName> {
         let all = ReturnerName::ALL.into_iter();
         all.filter(|name| self.is_configured(*name)).collect()
+    }
+
+    /// Whether a destination gets every job and return.
+    pub fn gets_every_job(&self, name: ReturnerName) -> bool {
+        self.ext_job_cache.contains(&name) || self.master_job_cache == Some(name)
     }
 
     /// Whether a destination can be used: what it needs is set.

@@ -484,6 +484,7 @@ impl MasterParts {
             reactions: self.reactions.clone(),
             logins: Arc::clone(&self.logins),
             master_clock: self.clock.clone(),
+            job_cache: self.returners.job_cache(&self.context),
         }
     }
 

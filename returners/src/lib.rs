@@ -9,10 +9,11 @@
 //! | `destination.rs` | what a destination does, and how it fails |
 //! | `open.rs` | makes the destination of a name out of the configuration |
 //! | `local.rs` | a file with a line of JSON for each record |
-//! | `sqlite3.rs` | a database of SQLite |
+//! | `sqlite3/` | a database of SQLite |
 //! | `executable.rs` | a program that gets the records on its standard input |
 //! | `http.rs` | a server that gets them in the body of a POST |
 //! | `postgres/` | a database of PostgreSQL, with tables of ours or those of Salt's returner |
+//! | `job_cache.rs` | reads jobs and returns back from either database |
 //! | `blocking_delivery.rs` | runs deliveries to a disk, which may hang, one at a time |
 //! | `columns.rs` | the fields of records as databases take them |
 //! | `tls.rs` | the authorities whose certificates servers must have |
@@ -22,6 +23,7 @@ mod columns;
 mod destination;
 mod executable;
 mod http;
+mod job_cache;
 mod local;
 mod open;
 mod postgres;
@@ -32,5 +34,6 @@ mod tests;
 mod tls;
 
 pub use destination::{DeliveryError, Destination};
+pub use job_cache::{CachedJob, CachedReturn, JobCache, OpenJobCache};
 pub use open::open;
 pub use record::{Content, Record};

@@ -1,12 +1,17 @@
 //! Users of the machine who give orders by the rules of `publisher_acl`, over the access socket.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for processes that are really running"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use rustix::process::Signal;
-use saline_testing::{CommandOutput, Fleet, Log};
+use saline_testing::{CommandOutput, Fleet, Log, TEST_TIMEOUT};
 
 /// The users `nobody` and `daemon`.
 const NOBODY: u32 = 65_534;
@@ -224,6 +229,60 @@ fn a_user_of_runners_does_not_read_what_others_ordered() {
         let said = format!("{}{}", refused.stdout, refused.stderr);
         assert!(said.contains("that takes @all"), "{said}");
     }
+}
+
+#[test]
+fn a_user_finds_in_the_job_cache_what_it_ordered_alone() {
+    let options = format!(
+        "{RULES}returner.sqlite3.database: /var/lib/jobs.sqlite\nmaster_job_cache: sqlite3\n"
+    );
+    let Some(mut fleet) = start(&options) else {
+        return;
+    };
+    let jid = |output: CommandOutput| -> String {
+        let jid = output.expect(0).stdout;
+        jid.chars().filter(char::is_ascii_digit).collect()
+    };
+    let order = ["m1", "test.ping", "--async", "--out", "json"];
+    let own = jid(run_as(&fleet, NOBODY, "saline", &order));
+    let of_root = jid(fleet.saline(&order));
+    let database = fleet.path("master/var/lib/jobs.sqlite");
+    let delivered = || {
+        let open = rusqlite::Connection::open(&database).ok()?;
+        open.query_row("SELECT count(*) FROM returns", [], |row| row.get(0))
+            .ok()
+    };
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while delivered() != Some(2_i64) {
+        assert!(Instant::now() < deadline, "{:?}", delivered());
+    }
+    fleet.kill_master();
+    fs::remove_dir_all(fleet.path("master/var/lib/saline/master/jobs")).unwrap();
+    fleet.start_master();
+    let nobody = |arguments: &[&str]| run_as(&fleet, NOBODY, "saline-run", arguments);
+    let shown = nobody(&["jobs.lookup_jid", &own]).expect(0);
+    assert!(shown.stdout.contains("True"), "{}", shown.stdout);
+    for function in ["jobs.lookup_jid", "jobs.print_job", "jobs.exit_success"] {
+        let refused = nobody(&[function, &of_root]).expect(1);
+        let said = refused.stdout + &refused.stderr;
+        assert!(
+            !said.contains("test.ping") && !said.contains("True"),
+            "{said}"
+        );
+    }
+    let listed = nobody(&["jobs.list_jobs"]).expect(0).stdout;
+    assert!(
+        listed.contains(&own) && !listed.contains(&of_root),
+        "{listed}"
+    );
+    let listed = fleet
+        .run("saline-run", &["jobs.list_jobs"])
+        .expect(0)
+        .stdout;
+    assert!(
+        listed.contains(&own) && listed.contains(&of_root),
+        "{listed}"
+    );
 }
 
 #[test]

@@ -214,6 +214,89 @@ fn wait_for_rows(database: &PostgresServer, sql: &str, expected: &str) {
 }
 
 #[test]
+fn jobs_that_the_store_has_no_more_are_looked_up_in_the_job_cache() {
+    let options = "auto_accept: True\nreturner.sqlite3.database: /var/lib/jobs.sqlite\nmaster_job_cache: sqlite3\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    for id in ["web1", "web2"] {
+        fleet.start_minion(id);
+    }
+    for id in ["web1", "web2"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    let jid = publish(&fleet, &["*", "test.echo", "hello"]);
+    let failed = publish(&fleet, &["web1", "cmd.run", "exit 3"]);
+    let shown = |fleet: &Fleet, words: &[&str]| {
+        let said = fleet.run("saline-run", &[words, &["--out", "json"]].concat());
+        let said = said.expect(0);
+        let value: Value = serde_json::from_str(&said.stdout).unwrap();
+        (value, said.stderr)
+    };
+    let database = fleet.path("master/var/lib/jobs.sqlite");
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let delivered = || {
+        let open = rusqlite::Connection::open(&database).ok()?;
+        open.query_row("SELECT count(*) FROM returns", [], |row| row.get(0))
+            .ok()
+    };
+    while delivered() != Some(3_i64) {
+        assert!(Instant::now() < deadline, "{:?}", delivered());
+    }
+    let lookups: [&[&str]; 4] = [
+        &["jobs.lookup_jid", &jid],
+        &["jobs.list_job", &jid],
+        &["jobs.exit_success", &failed],
+        &["jobs.list_jobs"],
+    ];
+    let before = lookups.map(|words| shown(&fleet, words));
+    assert_eq!(before[0].0, json!({"web1": "hello", "web2": "hello"}));
+    assert!(
+        before.iter().all(|(_, notes)| notes.is_empty()),
+        "{before:?}"
+    );
+
+    // As after the time for which jobs are kept.
+    fleet.kill_master();
+    fs::remove_dir_all(fleet.path("master/var/lib/saline/master/jobs")).unwrap();
+    fleet.start_master();
+    for id in ["web1", "web2"] {
+        fleet.minions[id].log.wait_for("subscribed", 2);
+    }
+    for (words, (value, _)) in lookups.iter().zip(&before) {
+        let (again, notes) = shown(&fleet, words);
+        assert_eq!(&again, value, "{words:?}");
+        let is_told = notes.contains("is from the job cache sqlite3");
+        assert_eq!(is_told, words[0] != "jobs.list_jobs", "{notes}");
+    }
+    // What the store has stands beside it, and the filters hold for both.
+    let new = publish(&fleet, &["web2", "test.echo", "hello"]);
+    let listed = |words: &[&str]| {
+        let (jobs, _) = shown(&fleet, &[&["jobs.list_jobs"], words].concat());
+        let jobs = jobs.as_object().unwrap().keys().cloned();
+        jobs.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&[]), [&jid, &failed, &new].map(Clone::clone));
+    assert_eq!(listed(&["limit=2"]), [&failed, &new].map(Clone::clone));
+    assert_eq!(
+        listed(&["search_function=test.e*"]),
+        [&jid, &new].map(Clone::clone)
+    );
+    assert_eq!(listed(&["search_target=web1"]), [failed]);
+    let unknown = fleet.run("saline-run", &["jobs.lookup_jid", "20200101000000000000"]);
+    assert!(unknown.stderr.contains("is unknown"), "{unknown:?}");
+
+    // A database that cannot be read keeps no list from being shown, and is named.
+    fs::remove_file(&database).unwrap();
+    fs::create_dir(&database).unwrap();
+    let away = fleet.run("saline-run", &["jobs.lookup_jid", &jid]);
+    assert_eq!(away.code, Some(1));
+    assert!((away.stdout + &away.stderr).contains("the job cache sqlite3 cannot be read"),);
+    let (jobs, notes) = shown(&fleet, &["jobs.list_jobs"]);
+    assert_eq!(jobs.as_object().unwrap().len(), 1);
+    assert!(notes.contains("cannot be read"), "{notes}");
+}
+
+#[test]
 fn a_secret_argument_is_in_no_record() {
     let options = "auto_accept: True\nreturner.local.file: /var/log/saline/returns.json\next_job_cache: local\nevent_return: local\n";
     let mut fleet = Fleet::new("tcp", options);

@@ -13,6 +13,9 @@ const NAMES: &str = "executable, http, local, postgres, sqlite3, or a list of th
 /// The value of `master_job_cache` with which Salt keeps jobs on the master itself.
 const LOCAL_CACHE: &str = "local_cache";
 
+/// The kind of value that `master_job_cache` takes.
+const JOB_CACHES: &str = "local_cache, postgres or sqlite3";
+
 pub(super) const LOCAL_FILE: OptionDoc<MasterConfig> = OptionDoc {
     name: "returner.local.file",
     secrecy: Secrecy::Public,
@@ -297,19 +300,34 @@ pub(super) const EVENT_RETURN_QUEUE_MAX_SECONDS: OptionDoc<MasterConfig> = Optio
 pub(super) const MASTER_JOB_CACHE: OptionDoc<MasterConfig> = OptionDoc {
     name: "master_job_cache",
     secrecy: Secrecy::Public,
-    unit: LOCAL_CACHE,
+    unit: JOB_CACHES,
     default: LOCAL_CACHE,
-    help: "Where the master reads jobs and returns from: always its own job store. `ext_job_cache` has them in a database too.",
-    read: |_, given| {
-        match given.text(LOCAL_CACHE)? {
-        LOCAL_CACHE => Ok(()),
-        other => Err(given.refuse(format!(
-            "takes {LOCAL_CACHE} alone, not {other:?}: the master always reads jobs from its own store; \
-             `ext_job_cache: {other}` has them in {other} too"
-        ))),
-    }
+    help: "The database that gets every job and every return, as with `ext_job_cache`, and where `saline-run jobs.*` looks up the \
+           jobs that the job store of the master has no more: `postgres` or `sqlite3`. `local_cache`: there is none, and these \
+           jobs are gone. See `docs/returners.md`.",
+    read: |config, given| {
+        config.returners.master_job_cache = match given.text(JOB_CACHES)? {
+            LOCAL_CACHE => None,
+            text => Some(job_cache(config, text).map_err(|why| given.refuse(why))?),
+        };
+        Ok(())
     },
 };
+
+/// Returns the database that `master_job_cache` names, which must be configured.
+fn job_cache(config: &MasterConfig, text: &str) -> Result<ReturnerName, String> {
+    match ReturnerName::from_name(text) {
+        Some(name) if !name.is_database() => Err(format!(
+            "takes {JOB_CACHES}: jobs cannot be read back from {name}, which `ext_job_cache: {name}` delivers to"
+        )),
+        Some(name) if !config.returners.is_configured(name) => Err(format!(
+            "names {name}, which needs {:?}",
+            name.needed_option()
+        )),
+        Some(name) => Ok(name),
+        None => Err(format!("takes {JOB_CACHES}, not {text:?}")),
+    }
+}
 
 /// Returns a secret text.
 fn secret(given: &Given<'_>, takes: &str) -> Result<Option<Secret>, YamlError> {

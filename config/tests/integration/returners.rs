@@ -22,7 +22,15 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
         ),
         (
             "master_job_cache: pgjsonb\n",
-            r#"DIR/master:1:19: option "master_job_cache" takes local_cache alone, not "pgjsonb": the master always reads jobs from its own store; `ext_job_cache: pgjsonb` has them in pgjsonb too"#,
+            r#"DIR/master:1:19: option "master_job_cache" takes local_cache, postgres or sqlite3, not "pgjsonb""#,
+        ),
+        (
+            "master_job_cache: sqlite3\n",
+            r#"DIR/master:1:19: option "master_job_cache" names sqlite3, which needs "returner.sqlite3.database""#,
+        ),
+        (
+            "master_job_cache: http\n",
+            r#"DIR/master:1:19: option "master_job_cache" takes local_cache, postgres or sqlite3: jobs cannot be read back from http, which `ext_job_cache: http` delivers to"#,
         ),
         (
             "returner.postgres.passwd: 1234\n",

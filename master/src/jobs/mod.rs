@@ -62,6 +62,7 @@ pub(crate) use received::{Received, ReceivedKind, ReceivedQuery};
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use request_log::{BegunRequest, CarriedOut, REQUESTS_KEPT, RequestBegin};
 pub use runs::{StoredRun, StoredRunEnd};
+pub(crate) use search::listed_arguments;
 pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use set_back::SetBackError;
 

@@ -104,12 +104,13 @@ impl JobSearch {
     }
 
     /// Whether something that has this owner is looked for.
-    fn wants_of(&self, owner: &str) -> bool {
+    pub(crate) fn wants_of(&self, owner: &str) -> bool {
         (self.includes_calls || !is_caller(owner))
             && self.owner.as_deref().is_none_or(|wanted| wanted == owner)
     }
 
-    fn wants(&self, fun: &str, target: &str) -> bool {
+    /// Whether a job with this function and this target expression is looked for.
+    pub(crate) fn wants(&self, fun: &str, target: &str) -> bool {
         let any = |globs: &[Glob], text| globs.is_empty() || globs.iter().any(|g| g.matches(text));
         any(&self.functions, fun) && any(&self.targets, target)
     }
@@ -150,7 +151,7 @@ impl JobStore {
                 Err(StoreError::Removed) => continue,
                 part => part?,
             };
-            room = room.saturating_sub(part.jobs.iter().map(size).sum());
+            room = room.saturating_sub(part.jobs.iter().map(FoundJob::size).sum());
             found.jobs.extend(part.jobs);
             if part.is_cut {
                 found.is_cut = true;
@@ -220,7 +221,7 @@ fn in_partition(
             break;
         }
         let job = found_job(row, metadata)?;
-        taken += size(&job);
+        taken += job.size();
         found.jobs.push(job);
     }
     if search.metadata.is_empty() {
@@ -335,7 +336,7 @@ fn found_job(row: &Row<'_>, metadata: Option<Packed>) -> Result<FoundJob, StoreE
 }
 
 /// Returns arguments as they are listed.
-fn listed_arguments(packed: &[u8]) -> PackedArguments {
+pub(crate) fn listed_arguments(packed: &[u8]) -> PackedArguments {
     if packed.len() <= LISTED_ARGUMENTS {
         return PackedArguments::from_packed(Packed::from_bytes(packed.to_vec()));
     }
@@ -344,13 +345,13 @@ fn listed_arguments(packed: &[u8]) -> PackedArguments {
     PackedArguments::from_packed(Packed::pack(&Value::List(vec![named.into()])))
 }
 
-/// Returns about the size of a job in bytes.
-fn size(job: &FoundJob) -> usize {
-    128 + job.fun.len()
-        + job.target.len()
-        + job.arg.as_packed().as_bytes().len()
-        + job
-            .metadata
-            .as_ref()
-            .map_or(0, |packed| packed.as_bytes().len())
+impl FoundJob {
+    /// Returns about its size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        let metadata = self.metadata.as_ref();
+        128 + self.fun.len()
+            + self.target.len()
+            + self.arg.as_packed().as_bytes().len()
+            + metadata.map_or(0, |packed| packed.as_bytes().len())
+    }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use saline_config::{MasterConfig, ReturnerConfig, ReturnerName};
 use saline_exec::{Launcher, Program};
 use saline_protocol::transport::Context;
+use saline_returners::JobCache;
 
 use crate::error::MasterError;
 use crate::events::{DurableEvents, EventReader};
@@ -47,6 +48,11 @@ impl Returners {
     /// Returns what was delivered to each destination.
     pub(crate) fn figures(&self) -> &[Arc<ReturnerFigures>] {
         &self.figures
+    }
+
+    /// Returns the database in which jobs are looked up that the job store has no more.
+    pub(crate) fn job_cache(&self, context: &Context) -> Option<JobCache> {
+        JobCache::of(&self.config, context)
     }
 
     /// Checks that an order may name these destinations: the configuration has them.

@@ -27,7 +27,7 @@ impl Wanted {
     ) -> Self {
         Self {
             name: name.as_str(),
-            every_job: config.ext_job_cache.contains(&name),
+            every_job: config.gets_every_job(name),
             events: config.event_return.contains(&name),
             durable: Arc::clone(durable),
         }

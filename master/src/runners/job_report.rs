@@ -9,6 +9,7 @@ use saline_functions::Failure;
 use saline_messages::{Jid, MinionId, MinionJobState, PackedArguments, StoredReturn};
 use saline_protocol::transport::Instant;
 
+use super::cached_jobs;
 use super::error::no_such_job;
 use super::run::Run;
 use super::task::{MAX_RETURN, stored_form};
@@ -112,17 +113,7 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, F
             shown.add(&stored, all.len());
             all.push(stored);
         }
-        for place in shown.leave_out(MAX_RETURN) {
-            let StoredReturn {
-                minion, payload, ..
-            } = &mut all[place];
-            let size = payload.as_bytes().len();
-            run.note(format!(
-                "{minion}: the return of {size} bytes is left out: all of them are too large for one answer; publish the \
-                 job again for this minion"
-            ));
-            *payload = Packed::pack(&format!("({size} bytes, left out)").into());
-        }
+        shown.replace(run, &mut all, MAX_RETURN);
         if !page.more {
             break;
         }
@@ -133,7 +124,7 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, F
 
 /// The sizes of the returns that are shown, by which the largest ones are left out.
 #[derive(Debug, Default)]
-struct ShownReturns {
+pub(super) struct ShownReturns {
     /// The size in bytes and the place of each.
     sizes: BTreeSet<(usize, usize)>,
     /// What they come to in bytes.
@@ -141,10 +132,26 @@ struct ShownReturns {
 }
 
 impl ShownReturns {
-    fn add(&mut self, stored: &StoredReturn, place: usize) {
+    /// Adds a return, which stands at this place.
+    pub(super) fn add(&mut self, stored: &StoredReturn, place: usize) {
         let size = stored.payload.as_bytes().len();
         self.bytes += size;
         self.sizes.insert((size, place));
+    }
+
+    /// Replaces the largest ones by their sizes until the others come to at most so many bytes.
+    pub(super) fn replace(&mut self, run: &Run, all: &mut [StoredReturn], most: usize) {
+        for place in self.leave_out(most) {
+            let StoredReturn {
+                minion, payload, ..
+            } = &mut all[place];
+            let size = payload.as_bytes().len();
+            run.note(format!(
+                "{minion}: the return of {size} bytes is left out: all of them are too large for one answer; publish the \
+                 job again for this minion"
+            ));
+            *payload = Packed::pack(&format!("({size} bytes, left out)").into());
+        }
     }
 
     /// Removes the largest ones until the others come to at most so many bytes. Returns their places.
@@ -178,14 +185,17 @@ pub(super) async fn whole_job(run: &Run, jid: &Jid) -> Result<Entries, Failure> 
         return Ok(whole_run(stored));
     }
     run.check_job(jid).await?;
-    let job = run.parts.jobs.job(jid).await?;
-    let stored = job.ok_or_else(|| no_such_job(jid))?;
+    let Some(stored) = run.parts.jobs.job(jid).await? else {
+        let cached = cached_jobs::whole(run, jid).await?;
+        let minions = cached.minions.iter().map(String::as_str);
+        return Ok(with_result(&cached.job, minions, &cached.returns));
+    };
     let metadata = run.parts.jobs.metadata(jid).await?;
     let states = states(run, jid).await?;
     let minions = states.iter().map(|(minion, _)| minion.as_str());
     let returns = returns(run, jid).await?;
     let job = stored.job;
-    let mut entries = instance(&FoundJob {
+    let job = FoundJob {
         jid: job.jid,
         fun: job.fun,
         arg: job.arg,
@@ -194,10 +204,19 @@ pub(super) async fn whole_job(run: &Run, jid: &Jid) -> Result<Entries, Failure> 
         user: job.user,
         operator: stored.operator,
         metadata,
-    });
+    };
+    Ok(with_result(&job, minions, &returns))
+}
+
+fn with_result<'a>(
+    job: &FoundJob,
+    minions: impl Iterator<Item = &'a str>,
+    returns: &[StoredReturn],
+) -> Entries {
+    let mut entries = instance(job);
     entries.push(packed("Minions", Value::texts(minions)));
-    entries.push(("Result".to_owned(), result(&returns)));
-    Ok(entries)
+    entries.push(("Result".to_owned(), result(returns)));
+    entries
 }
 
 fn whole_run(stored: StoredRun) -> Entries {

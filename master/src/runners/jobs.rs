@@ -9,6 +9,7 @@ use saline_messages::{Jid, MinionId, MinionJobState};
 use saline_targeting::Target;
 
 use super::ask_minions::ask_minions;
+use super::cached_jobs;
 use super::error::{is_runner, no_such_job, no_such_run};
 use super::job_filters::{Globs, SearchTime};
 use super::job_report::{
@@ -216,7 +217,8 @@ pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
 }
 
 /// Returns what the minions returned from a job, by minion, or the return of an asynchronous runner. `saline-run` also
-/// prints which minions have not returned, and why.
+/// prints which minions have not returned, and why. A job that the store has no more is looked up in the job cache
+/// (`master_job_cache`).
 ///
 /// display_progress
 ///     `True` tells what is being done.
@@ -250,7 +252,10 @@ async fn lookup_jid(
             }
         };
     }
-    let returns = job_report::returns(run, &jid).await?;
+    let returns = match run.parts.jobs.job(&jid).await? {
+        Some(_) => job_report::returns(run, &jid).await?,
+        None => cached_jobs::whole(run, &jid).await?.returns,
+    };
     let entries = returns.into_iter();
     let entries = entries.map(|stored| (stored.minion.to_string(), stored.payload));
     Ok(Packed::map(entries).into())
@@ -292,16 +297,25 @@ async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
         let success = stored.end.is_some_and(|end| end.success);
         return Ok(Value::map([(master_name(), Value::Bool(success))]));
     }
-    // In this order: a minion whose return is stored meanwhile is not left out.
-    let states = job_report::states(run, &jid).await?;
-    let returns = job_report::returns(run, &jid).await?;
-    let succeeded = |minion: &MinionId| {
-        let found = returns.binary_search_by(|stored| stored.minion.cmp(minion));
+    let (minions, returns): (Vec<String>, _) = match run.parts.jobs.job(&jid).await? {
+        Some(_) => {
+            // In this order: a minion whose return is stored meanwhile is not left out.
+            let states = job_report::states(run, &jid).await?.into_iter();
+            let minions = states.map(|(minion, _)| minion.to_string()).collect();
+            (minions, job_report::returns(run, &jid).await?)
+        }
+        None => {
+            let cached = cached_jobs::whole(run, &jid).await?;
+            (cached.minions, cached.returns)
+        }
+    };
+    let succeeded = |minion: &str| {
+        let found = returns.binary_search_by(|stored| stored.minion.as_str().cmp(minion));
         found.is_ok_and(|at| returns[at].success && returns[at].retcode == 0)
     };
-    let minions = states.iter().map(|(minion, _)| {
-        let success = Value::Bool(succeeded(minion));
-        (minion.to_string(), success)
+    let minions = minions.into_iter().map(|minion| {
+        let success = Value::Bool(succeeded(&minion));
+        (minion, success)
     });
     Ok(Value::Map(minions.collect()))
 }
@@ -321,7 +335,8 @@ struct ListedJobs {
     limit: Option<u64>,
 }
 
-/// Returns the jobs of the store without their returns, the oldest first, and at most the newest 50,000. The function of an
+/// Returns the jobs of the store, and those of the job cache (`master_job_cache`), without their returns, the oldest first, and at
+/// most the newest 50,000. The function of an
 /// asynchronous runner begins with `runner.`. A job is listed if it passes every filter:
 ///
 /// search_metadata
@@ -381,16 +396,22 @@ async fn list_jobs(run: &Run, #[parameters] listed: ListedJobs) -> Result<Packed
         until: end_time.map_or(all.until, |time| time.last_micros(now)),
         ..all
     };
-    let found = run.parts.jobs.search(search.clone()).await?;
+    let mut found = run.parts.jobs.search(search.clone()).await?;
+    cached_jobs::add_found(run, &search, &mut found).await;
     if found.is_cut {
         let oldest = found.jobs.last().map(|job| &job.jid);
+        // Those of the job cache are not counted.
+        let at_least = match run.parts.job_cache {
+            Some(_) => "at least ",
+            None => "",
+        };
         let left_out = run.parts.jobs.count_before(search, oldest).await?;
         let older = oldest.map_or_else(String::new, |oldest| {
             let oldest = job_report::start_time(oldest);
             format!(": for older ones give end_time='{oldest}', or other filters")
         });
         run.note(format!(
-            "{left_out} older jobs are left out, and the newest {} listed{older}",
+            "{at_least}{left_out} older jobs are left out, and the newest {} listed{older}",
             found.jobs.len()
         ));
     }
@@ -418,15 +439,18 @@ async fn last_run(
     #[default(false)] include_calls: bool,
 ) -> Result<Packed> {
     progress(run, display_progress).await;
-    let found = run.parts.jobs.search(JobSearch {
+    let search = JobSearch {
         functions: function.unwrap_or_default().0,
         targets: target.unwrap_or_default().0,
         metadata: metadata.unwrap_or_default(),
         owner: (!run.sees_all()).then(|| run.principal.owner()),
         includes_calls: include_calls,
         ..JobSearch::all(1, master_name())
-    });
-    let found = found.await?;
+    };
+    let mut found = run.parts.jobs.search(search.clone()).await?;
+    if found.jobs.is_empty() {
+        cached_jobs::add_found(run, &search, &mut found).await;
+    }
     let Some(last) = found.jobs.first() else {
         return Ok(Packed::pack(&Value::Bool(false)));
     };

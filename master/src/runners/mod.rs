@@ -11,6 +11,7 @@
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
+//! | `cached_jobs` | jobs that the store has no more, from the database that `master_job_cache` names |
 //! | `audit`, `auth`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
@@ -25,6 +26,7 @@ mod audit;
 mod auth;
 mod batch;
 mod cache;
+mod cached_jobs;
 mod clock;
 mod config;
 mod doc;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
+use saline_returners::JobCache;
 
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
@@ -50,6 +51,8 @@ pub(crate) struct RunnerParts {
     pub(crate) logins: Arc<LoginStore>,
     /// The master's time, by which logins end.
     pub(crate) master_clock: MasterClock,
+    /// The database in which jobs are looked up that the job store has no more.
+    pub(crate) job_cache: Option<JobCache>,
 }
 
 impl RunnerParts {

@@ -4,6 +4,7 @@
 //! returner of the same name (`salt_tables.rs`). In both a record that comes again changes nothing.
 
 mod batch;
+mod job_cache;
 mod own_tables;
 mod salt_tables;
 mod session;
@@ -15,6 +16,7 @@ use tokio_postgres::{Client, Error};
 
 use crate::{DeliveryError, Destination, Record};
 use batch::Batch;
+pub(crate) use job_cache::PostgresJobs;
 use session::Session;
 
 /// A database of PostgreSQL.

@@ -1,9 +1,10 @@
 //! The tables `saline_jobs`, `saline_returns` and `saline_events`. Their version is the only row of `saline_schema`.
 
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
+use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
 
 /// The migrations, in their order: the version is the number of those that were made.
 const MIGRATIONS: [&str; 2] = [
@@ -159,4 +160,73 @@ pub(super) async fn insert_events(
         )
         .await?;
     Ok(())
+}
+
+/// The columns of a job, in the order in which [`cached_job`] reads them.
+const JOB: &str =
+    "jid, fun, arg::text AS arg, tgt, tgt_type, username, operator, minions::text AS minions";
+
+/// Returns a job.
+pub(super) async fn job(client: &Client, jid: &str) -> Result<Option<CachedJob>, Failure> {
+    let sql = format!("SELECT {JOB} FROM saline_jobs WHERE jid = $1");
+    let found = client.query_opt(&sql, &[&jid]).await?;
+    found.as_ref().map(cached_job).transpose()
+}
+
+/// Returns a page of the jobs between two jids, the newest first.
+pub(super) async fn jobs(
+    client: &Client,
+    from: &str,
+    before: &str,
+) -> Result<Vec<CachedJob>, Failure> {
+    let sql = format!(
+        "WITH page AS (SELECT {JOB} FROM saline_jobs WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC LIMIT $3),
+              sized AS (SELECT *, coalesce(octet_length(arg), 0) + coalesce(octet_length(minions), 0) AS size FROM page),
+              summed AS (SELECT *, sum(size) OVER (ORDER BY jid DESC) AS upto FROM sized)
+         SELECT * FROM summed WHERE upto - size < $4 ORDER BY jid DESC"
+    );
+    let found = client
+        .query(&sql, &[&from, &before, &PAGE_ROWS, &PAGE_BYTES])
+        .await?;
+    found.iter().map(cached_job).collect()
+}
+
+/// Returns a page of the returns of a job.
+pub(super) async fn returns(
+    client: &Client,
+    jid: &str,
+    after: &str,
+) -> Result<Vec<CachedReturn>, Failure> {
+    let sql = "WITH page AS (SELECT minion, return::text AS return, retcode, success FROM saline_returns
+                             WHERE jid = $1 AND minion > $2 ORDER BY minion LIMIT $3),
+                    sized AS (SELECT *, coalesce(octet_length(return), 0) AS size FROM page),
+                    summed AS (SELECT *, sum(size) OVER (ORDER BY minion) AS upto FROM sized)
+               SELECT minion, return, retcode, success FROM summed WHERE upto - size < $4 ORDER BY minion";
+    let found = client
+        .query(sql, &[&jid, &after, &PAGE_ROWS, &PAGE_BYTES])
+        .await?;
+    let returns = found.iter().map(|row| {
+        let value: Option<&str> = row.try_get(1)?;
+        Ok(CachedReturn {
+            minion: row.try_get(0)?,
+            value: value.and_then(read_json),
+            retcode: row.try_get(2)?,
+            success: row.try_get(3)?,
+        })
+    });
+    returns.collect()
+}
+
+fn cached_job(row: &Row) -> Result<CachedJob, Failure> {
+    let (arg, minions): (Option<&str>, Option<&str>) = (row.try_get(2)?, row.try_get(7)?);
+    Ok(CachedJob {
+        jid: row.try_get(0)?,
+        fun: row.try_get(1)?,
+        arg: arg.and_then(read_json).unwrap_or_default(),
+        target: row.try_get(3)?,
+        target_kind: row.try_get(4)?,
+        user: row.try_get(5)?,
+        operator: row.try_get(6)?,
+        minions: read_ids(minions.and_then(read_json).as_ref()),
+    })
 }

@@ -3,10 +3,13 @@
 //! Those that are missing are made. Salt's have no key by which a return or an event that comes again is recognised, so that is
 //! looked for: a return by its jid and minion, an event by its tag, its time and the name of its master.
 
-use tokio_postgres::{Client, Transaction};
+use saline_data::Value;
+use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
+use crate::columns::{flag, number, text};
+use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
 
 /// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
 /// ours: an event is looked for by its time.
@@ -128,4 +131,72 @@ pub(super) async fn insert_events(
 fn master_id() -> String {
     let system = rustix::system::uname();
     format!("{}_master", system.nodename().to_string_lossy())
+}
+
+/// Returns a job.
+pub(super) async fn job(client: &Client, jid: &str) -> Result<Option<CachedJob>, Failure> {
+    let sql = "SELECT jid, load FROM jids WHERE jid = $1";
+    let found = client.query_opt(sql, &[&jid]).await?;
+    found.as_ref().map(cached_job).transpose()
+}
+
+/// Returns a page of the jobs between two jids, the newest first.
+pub(super) async fn jobs(
+    client: &Client,
+    from: &str,
+    before: &str,
+) -> Result<Vec<CachedJob>, Failure> {
+    let sql = "WITH page AS (SELECT jid, load, octet_length(load) AS size FROM jids
+                             WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC LIMIT $3),
+                    summed AS (SELECT *, sum(size) OVER (ORDER BY jid DESC) AS upto FROM page)
+               SELECT jid, load FROM summed WHERE upto - size < $4 ORDER BY jid DESC";
+    let found = client
+        .query(sql, &[&from, &before, &PAGE_ROWS, &PAGE_BYTES])
+        .await?;
+    found.iter().map(cached_job).collect()
+}
+
+/// Returns a page of the returns of a job. Of several of one minion, which Salt may have written, the first counts.
+pub(super) async fn returns(
+    client: &Client,
+    jid: &str,
+    after: &str,
+) -> Result<Vec<CachedReturn>, Failure> {
+    let sql = "WITH page AS (SELECT DISTINCT ON (id) id, full_ret, success, coalesce(octet_length(full_ret), 0) AS size
+                             FROM salt_returns WHERE jid = $1 AND id > $2 ORDER BY id, alter_time LIMIT $3),
+                    summed AS (SELECT *, sum(size) OVER (ORDER BY id) AS upto FROM page)
+               SELECT id, full_ret, success FROM summed WHERE upto - size < $4 ORDER BY id";
+    let found = client
+        .query(sql, &[&jid, &after, &PAGE_ROWS, &PAGE_BYTES])
+        .await?;
+    let returns = found.iter().map(|row| {
+        let (full, success): (Option<&str>, &str) = (row.try_get(1)?, row.try_get(2)?);
+        let full = full.and_then(read_json).unwrap_or_default();
+        Ok(CachedReturn {
+            minion: row.try_get(0)?,
+            value: full.get("return").cloned(),
+            retcode: number(&full, "retcode"),
+            // Salt writes the word as Python has it.
+            success: match full.get("success") {
+                Some(Value::Bool(_)) => flag(&full, "success"),
+                _ => success.eq_ignore_ascii_case("true"),
+            },
+        })
+    });
+    returns.collect()
+}
+
+fn cached_job(row: &Row) -> Result<CachedJob, Failure> {
+    let load: &str = row.try_get(1)?;
+    let load = read_json(load).unwrap_or_default();
+    Ok(CachedJob {
+        jid: row.try_get(0)?,
+        fun: text(&load, "fun"),
+        arg: load.get("arg").cloned().unwrap_or_default(),
+        target: text(&load, "tgt"),
+        target_kind: text(&load, "tgt_type"),
+        user: text(&load, "user"),
+        operator: text(&load, "operator"),
+        minions: read_ids(load.get("minions").or_else(|| load.get("Minions"))),
+    })
 }

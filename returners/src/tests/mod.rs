@@ -3,6 +3,7 @@
 mod executable;
 mod files;
 mod http;
+mod job_cache;
 mod postgres;
 
 use saline_config::{ReturnerConfig, ReturnerName};

@@ -3,6 +3,8 @@
 //! A job has its jid, a return its jid and minion, and an event its number and tag as the key of its row, so that a record that
 //! comes again changes nothing.
 
+mod job_cache;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +17,7 @@ use saline_protocol::transport::Context;
 use crate::blocking_delivery::BlockingDelivery;
 use crate::columns::{flag, json, number, text};
 use crate::{Content, DeliveryError, Destination, Record};
+pub(crate) use job_cache::Sqlite3Jobs;
 
 /// How long a delivery waits for another program that writes to the database.
 const BUSY: Duration = Duration::from_secs(10);
