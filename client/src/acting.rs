@@ -9,10 +9,10 @@ use saline_messages::{
 use saline_protocol::transport::{Clock, Subscriber, TopicFilter};
 
 use crate::ClientError;
+use crate::event_polls::EventPolls;
 use crate::master::Master;
 use crate::master_absence::MasterAbsence;
 use crate::operator_session::OperatorSession;
-use crate::store_polls::StorePolls;
 
 /// A session, over which everything is asked in the name of the user of a login.
 #[derive(Debug)]
@@ -38,10 +38,12 @@ impl Master for ActingMaster {
     }
 
     async fn subscribe(
-        &self,
-        _topics: Vec<TopicFilter>,
+        self: Arc<Self>,
+        topics: Vec<TopicFilter>,
     ) -> Result<Box<dyn Subscriber>, ClientError> {
-        Ok(Box::new(StorePolls::new(self.session.context().clone())))
+        let context = self.session.context().clone();
+        let polls = EventPolls::begin(self, context, topics).await?;
+        Ok(Box::new(polls))
     }
 
     fn absence(&self) -> &MasterAbsence {

@@ -310,21 +310,17 @@ impl Client {
         }
     }
 
-    /// Listens to the event bus. Every event that is fired after this returns is received or counted
-    /// as lost.
+    /// Listens to events: to the event bus as the local operator, and otherwise, over the session, to those that one may get.
+    /// Every event that is fired after this returns is received or counted as lost.
     ///
     /// # Errors
-    /// `NotAllowed` for a user of the access socket, `BadTag` when the filter cannot match any tag, `MasterGone` when the master does not confirm.
+    /// `NotAllowed` when no rule lets one read events, `BadTag` when the filter cannot match any tag, `MasterGone` when the master does not confirm.
     ///
     /// # Cancel safety
     /// A subscription whose future was dropped is withdrawn.
     pub async fn events(&self, filter: &EventFilter) -> Result<Events, ClientError> {
-        if !self.session.has_event_bus() {
-            return Err(ClientError::NotAllowed(
-                "the event bus tells of everybody's jobs, and is for root and the user that saline-master runs as".to_owned(),
-            ));
-        }
-        Ok(Events(self.session.subscribe(filter.topics()?).await?))
+        let topics = filter.topics()?;
+        Ok(Events(Arc::clone(&self.master).subscribe(topics).await?))
     }
 
     /// Waits until the master has been away for two seconds, and returns how much longer requests, jobs that are followed and runs

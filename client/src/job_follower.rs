@@ -14,6 +14,7 @@ use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFi
 use crate::job_progress::JobProgress;
 use crate::master::Master;
 use crate::master_absence::MASTER_TIMEOUT;
+use crate::store_polls::StorePolls;
 use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 
 /// The shortest time for a sign of life after the master was away: its minions reconnect up to ten
@@ -171,7 +172,11 @@ impl JobFollower {
         let topic = Event::topic(&EventTag::below_job(jid))
             .map_err(|_| ClientError::WrongAnswer("a publication"))?;
         let topics = vec![TopicFilter::Prefix(topic)];
-        self.events = Some(self.master.subscribe(topics).await?);
+        let master = Arc::clone(&self.master);
+        self.events = Some(match master.subscribe(topics).await {
+            Err(ClientError::NotAllowed(_)) => Box::new(StorePolls::new(self.master.clock())),
+            subscribed => subscribed?,
+        });
         tracing::trace!(%jid, "subscribed to the job's events");
         Ok(GAP)
     }
@@ -275,7 +280,11 @@ impl JobFollower {
                 return Ok(GAP);
             }
             Ok(Some(_)) => GAP,
-            Ok(None) => return Err(ClientError::Closed),
+            // The client was shut down, or the master refuses events from now on: the next subscription fails with the reason.
+            Ok(None) => {
+                self.events = None;
+                FollowerState::Subscribing
+            }
             Err(Elapsed) if away.is_some() => {
                 // A later call waits for the same time again.
                 self.master.absence().end();

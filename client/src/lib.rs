@@ -24,6 +24,7 @@ mod acting;
 mod client;
 mod credentials;
 mod error;
+mod event_polls;
 mod events;
 mod job;
 mod job_follower;

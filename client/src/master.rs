@@ -1,6 +1,7 @@
 //! The interface that a run needs of a master: requests, and the event bus.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_messages::{OperatorReply, OperatorRequest};
@@ -26,12 +27,14 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// counted as lost.
     ///
     /// # Errors
-    /// `MasterGone` when no confirmation came.
+    /// `MasterGone` when no confirmation came, `NotAllowed` when the master refuses events; others as for every request.
     ///
     /// # Cancel safety
     /// A subscription whose future was dropped is withdrawn.
-    async fn subscribe(&self, topics: Vec<TopicFilter>)
-    -> Result<Box<dyn Subscriber>, ClientError>;
+    async fn subscribe(
+        self: Arc<Self>,
+        topics: Vec<TopicFilter>,
+    ) -> Result<Box<dyn Subscriber>, ClientError>;
 
     /// Returns how long the master has been away, as requests and subscriptions notice it.
     fn absence(&self) -> &MasterAbsence;

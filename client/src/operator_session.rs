@@ -16,9 +16,9 @@ use tokio::sync::Mutex;
 
 use crate::ClientError;
 use crate::credentials::{KeyFiles, SessionKeys};
+use crate::event_polls::EventPolls;
 use crate::master::Master;
 use crate::master_absence::{MASTER_TIMEOUT, MasterAbsence};
-use crate::store_polls::StorePolls;
 
 /// How long one attempt waits for its reply: longer than two link pings, so that the transport
 /// notices a dead connection first.
@@ -173,9 +173,9 @@ impl OperatorSession {
         &self.context
     }
 
-    /// Whether events come over this connection. They do not over the access socket, since they tell of everybody's
-    /// jobs: a subscription there yields gaps, after which the store is read.
-    pub(crate) fn has_event_bus(&self) -> bool {
+    /// Whether the event bus is at the other end of this connection. It is not at the access socket, since it tells of everybody's
+    /// jobs: a subscription there asks for the events that its user may get.
+    fn has_event_bus(&self) -> bool {
         matches!(self.keys, SessionKeys::Files(_))
     }
 
@@ -397,11 +397,13 @@ impl Master for OperatorSession {
     }
 
     async fn subscribe(
-        &self,
+        self: Arc<Self>,
         topics: Vec<TopicFilter>,
     ) -> Result<Box<dyn Subscriber>, ClientError> {
         if !self.has_event_bus() {
-            return Ok(Box::new(StorePolls::new(self.context.clone())));
+            let context = self.context.clone();
+            let polls = EventPolls::begin(self, context, topics).await?;
+            return Ok(Box::new(polls));
         }
         let clock = self.clock();
         let begun = clock.now();

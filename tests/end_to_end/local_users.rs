@@ -7,7 +7,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -100,11 +101,6 @@ fn a_user_runs_what_its_rules_allow_and_sees_its_own() {
         ),
         ("saline-key", &["-L"], "may not list keys"),
         ("saline-key", &["-y", "-d", "m1"], "may not list keys"),
-        (
-            "saline-run",
-            &["state.event"],
-            "the event bus tells of everybody's jobs",
-        ),
     ] {
         let refused = nobody(program, arguments).expect(1);
         assert!(refused.stderr.contains(what), "{}", refused.stderr);
@@ -228,6 +224,79 @@ fn a_user_of_runners_does_not_read_what_others_ordered() {
         let refused = run_as(&fleet, NOBODY, "saline-run", &[fun]).expect(1);
         let said = format!("{}{}", refused.stdout, refused.stderr);
         assert!(said.contains("that takes @all"), "{said}");
+    }
+}
+
+/// Follows the returns of jobs as a user.
+fn follow_returns(fleet: &Fleet, uid: u32) -> (Child, Arc<Log>) {
+    let arguments = ["state.event", "salt/job/*/ret/*"];
+    let mut command = command_of(fleet, uid, "saline-run", &arguments);
+    let mut listener = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // It tells of the events that it misses.
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let log = Log::follow(listener.stdout.take().unwrap());
+    (listener, log)
+}
+
+#[test]
+fn a_user_follows_its_own_jobs_and_one_with_the_rule_events_all() {
+    let options = "auto_accept: True
+publisher_acl:
+  nobody: [test.*, '@events']
+  daemon: [test.ping]
+";
+    let Some(mut fleet) = start(options) else {
+        return;
+    };
+    let jid = |output: CommandOutput| -> String {
+        let jid = output.expect(0).stdout;
+        jid.chars().filter(char::is_ascii_digit).collect()
+    };
+    let order = ["--async", "--out", "json", "m1", "test.ping"];
+    let (mut reader, all) = follow_returns(&fleet, NOBODY);
+    let (mut user, own) = follow_returns(&fleet, DAEMON);
+    let tell_apart = |fleet: &Fleet| {
+        // Until an event comes through, they may not have subscribed.
+        let count = || [all.count("salt/job/"), own.count("salt/job/")];
+        let (before, deadline) = (count(), Instant::now() + TEST_TIMEOUT);
+        while count()
+            .iter()
+            .zip(before)
+            .any(|(now, before)| *now == before)
+        {
+            assert!(Instant::now() < deadline, "{}{}", all.text(), own.text());
+            run_as(fleet, DAEMON, "saline", &["m1", "test.ping"]).expect(0);
+        }
+        let of_root = jid(fleet.saline(&order));
+        all.wait_for(&format!("salt/job/{of_root}/ret/m1"), 1);
+        let of_user = jid(run_as(fleet, DAEMON, "saline", &order));
+        for log in [&all, &own] {
+            log.wait_for(&format!("salt/job/{of_user}/ret/m1"), 1);
+        }
+        assert_eq!(own.count(&of_root), 0, "{}", own.text());
+    };
+    tell_apart(&fleet);
+    let followed = run_as(&fleet, NOBODY, "saline", &["*", "test.ping"]).expect(0);
+    assert!(
+        followed.stdout.contains("m2:\n    True\n"),
+        "{}",
+        followed.stdout
+    );
+
+    // Both go on with the next start of the master.
+    assert_eq!(fleet.master.take().unwrap().terminate(), Some(0));
+    fleet.start_master();
+    for id in ["m1", "m2"] {
+        fleet.minions[id].log.wait_for("subscribed", 2);
+    }
+    tell_apart(&fleet);
+    for listener in [&mut reader, &mut user] {
+        listener.kill().unwrap();
+        listener.wait().unwrap();
     }
 }
 

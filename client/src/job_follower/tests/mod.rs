@@ -108,7 +108,7 @@ impl Master for Table {
     }
 
     async fn subscribe(
-        &self,
+        self: Arc<Self>,
         _topics: Vec<TopicFilter>,
     ) -> Result<Box<dyn Subscriber>, ClientError> {
         let (sender, receiver) = delivery_queue(&Limits::default());
