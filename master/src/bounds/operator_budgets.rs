@@ -23,8 +23,9 @@ const ORDER: f64 = 10.0;
 const QUESTION: f64 = 1.0;
 
 /// The tokens that a look at the events in memory takes: hundreds of listeners of one user ask again after each event. How many
-/// wait at once is bounded by [`EventWaits`](super::EventWaits).
-const EVENTS: f64 = 0.05;
+/// wait at once is bounded by [`EventWaits`](super::EventWaits). A request in the name of a user takes as little of the one who
+/// brings it, who may bring those of hundreds of users: the user's own budget bounds what is asked for.
+const LOOK: f64 = 0.05;
 
 /// The largest number of principals that are told apart.
 const MAX_PRINCIPALS: usize = 1_024;
@@ -74,19 +75,34 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::Upload(UploadRequest::Part { .. } | UploadRequest::End { .. })
         | OperatorRequest::Ping
         | OperatorRequest::Logout(_)
-        | OperatorRequest::ActAs(_)
         | OperatorRequest::Runner(
             RunnerRequest::Part { .. } | RunnerRequest::Kill { .. } | RunnerRequest::Keep { .. },
         ) => QUESTION,
-        OperatorRequest::Events(_) => EVENTS,
+        OperatorRequest::Events(_) | OperatorRequest::ActAs(_) => LOOK,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_messages::Jid;
+    use saline_messages::{EventsRequest, Jid};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn hundreds_of_listeners_of_one_principal_may_ask_after_each_of_some_events_a_second() {
+        let budgets = OperatorBudgets::new(Clock);
+        let api = Principal::Operator("api".to_owned());
+        let look = OperatorRequest::Events(EventsRequest {
+            after: None,
+            prefixes: Vec::new(),
+            wait_ms: 0,
+        });
+        for _ in 0..60 {
+            let asked = (0..500 * 5).filter(|_| budgets.draw(&api, &look).is_ok());
+            assert_eq!(asked.count(), 500 * 5);
+            Clock.pause(Duration::from_secs(1)).await;
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn each_principal_but_root_may_give_so_many_orders_in_a_time() {
