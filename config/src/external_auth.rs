@@ -27,6 +27,8 @@ pub struct ExternalAuth {
 /// A way to log in: Salt's `eauth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LoginWay {
+    /// The name and the password are those of a user of the master's machine.
+    Pam,
     /// The name and the password stand in a file, the password as a hash of Argon2.
     File,
     /// Everybody has the password `sharedsecret`.
@@ -37,11 +39,12 @@ pub enum LoginWay {
 
 impl LoginWay {
     /// Every way.
-    pub const ALL: [Self; 3] = [Self::File, Self::SharedSecret, Self::Auto];
+    pub const ALL: [Self; 4] = [Self::Pam, Self::File, Self::SharedSecret, Self::Auto];
 
     /// Returns Salt's name of the way.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Pam => "pam",
             Self::File => "file",
             Self::SharedSecret => "sharedsecret",
             Self::Auto => "auto",

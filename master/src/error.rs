@@ -50,6 +50,9 @@ pub enum MasterError {
     /// A destination outside of the master cannot be what the configuration says.
     #[error("returner {0}")]
     Returner(String),
+    /// `saline-pam` cannot be started.
+    #[error("{0}; users log in with it, since external_auth has `pam`")]
+    Pam(#[from] saline_pam::PamError),
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

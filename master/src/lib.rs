@@ -71,6 +71,7 @@ mod own_user;
 mod parts;
 pub mod peers;
 mod pillar;
+mod programs;
 pub mod publisher;
 mod reactions;
 mod reactor;

@@ -18,6 +18,7 @@ use crate::functions::FunctionsTable;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
+use crate::logins::PamAccounts;
 use crate::peers::{EndedConnections, KeyWatch, PresenceReporter};
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -60,6 +61,7 @@ pub struct Maintenance {
     pub(crate) keys: KeyAccess,
     pub(crate) key_watch: KeyWatch,
     pub(crate) publisher: MinionPublisher,
+    pub(crate) pam_accounts: PamAccounts,
 }
 
 /// Returns the timer by which old jobs are pruned.
@@ -79,7 +81,8 @@ impl Maintenance {
             self.presence(),
             self.key_watch.run(),
             self.prunings(),
-            self.rotations()
+            self.rotations(),
+            self.pam_accounts.run()
         );
     }
 

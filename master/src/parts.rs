@@ -7,6 +7,7 @@ use saline_config::{MasterConfig, ScheduleConfig};
 use saline_exec::Program;
 use saline_messages::random;
 use saline_messages::{MinionId, ProtocolVersions};
+use saline_pam::PamHelper;
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use saline_schedule::{Scheduler, SchedulerFiles};
 use tokio::sync::Semaphore;
@@ -28,7 +29,7 @@ use crate::health::{HealthChecks, TurnProbe};
 use crate::job_signer::JobSigner;
 use crate::jobs::{JobStore, StoreError};
 use crate::keys::{KeyAccess, TokenStore};
-use crate::logins::{Credentials, LoginStore};
+use crate::logins::{Credentials, LoginStore, PamAccounts};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
 use crate::mine::Mine;
@@ -71,6 +72,8 @@ pub(crate) struct MasterParts {
     keys: KeyAccess,
     tokens: Arc<TokenStore>,
     logins: Arc<LoginStore>,
+    /// `saline-pam`, if users may log in by PAM.
+    pam: Option<Arc<PamHelper>>,
     disk: DiskReader,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
@@ -177,6 +180,7 @@ impl MasterParts {
             clock: stores.clock,
             tokens: Arc::new(stores.tokens),
             logins: Arc::new(stores.logins),
+            pam: None,
             keys,
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
@@ -216,6 +220,13 @@ impl MasterParts {
     #[must_use]
     pub(crate) fn with_versions(mut self, versions: ProtocolVersions) -> Self {
         self.versions = versions;
+        self
+    }
+
+    /// Has the parts that are made from now on log users in by PAM.
+    #[must_use]
+    pub(crate) fn with_pam(mut self, pam: Option<Arc<PamHelper>>) -> Self {
+        self.pam = pam;
         self
     }
 
@@ -350,7 +361,7 @@ impl MasterParts {
             },
             logins: LoginVerbs {
                 logins: Arc::clone(&self.logins),
-                credentials: Credentials::new(self.context.clone()),
+                credentials: Credentials::new(self.context.clone(), self.pam.clone()),
                 settings: self.settings.clone(),
                 decisions: self.decisions.clone(),
                 context: self.context.clone(),
@@ -539,6 +550,12 @@ impl MasterParts {
             keys: self.keys.clone(),
             key_watch,
             publisher: self.publisher.clone(),
+            pam_accounts: PamAccounts {
+                pam: self.pam.clone(),
+                logins: Arc::clone(&self.logins),
+                context: self.context.clone(),
+                clock: self.clock.clone(),
+            },
         }
     }
 

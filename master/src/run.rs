@@ -15,6 +15,7 @@ use saline_protocol::transport::{Capabilities, Registry};
 
 use crate::check::{check, unreadable_again};
 use crate::own_user::become_own_user;
+use crate::programs::Programs;
 use crate::server::{Master, take_locks};
 
 /// How long a stopping master may take to answer the requests that it has taken.
@@ -107,6 +108,7 @@ fn start(
     arguments: &Arguments,
 ) -> Result<(), Box<dyn Error>> {
     let mut loaded = load(registry, arguments)?;
+    let programs = Programs::start(program, &loaded.config)?;
     // Before anything is made, so that all of it belongs to that user.
     become_own_user(&loaded.config)?;
     if loaded.config.user.is_some() {
@@ -139,7 +141,7 @@ fn start(
     runtime
         .enable_all()
         .build()?
-        .block_on(serve(registry, program, arguments, loaded, locks, &log))
+        .block_on(serve(registry, programs, arguments, loaded, locks, &log))
 }
 
 /// Returns the transports that the master serves minions over, with what each can do.
@@ -186,7 +188,7 @@ fn room(descriptors: u64, transports: &[(String, Capabilities)]) -> String {
 
 async fn serve(
     registry: &Registry,
-    program: Program,
+    programs: Programs,
     arguments: &Arguments,
     started: Loaded<MasterConfig>,
     locks: [InstanceLock; 2],
@@ -199,7 +201,7 @@ async fn serve(
     // Before the log says that the master is up: who reads that may ask for its health.
     let mut supervision = Supervision::start(&started.config.paths.sock_dir);
     let master =
-        Master::start_locked(started.config.clone(), registry, program, versions, locks).await?;
+        Master::start_locked(started.config.clone(), registry, programs, versions, locks).await?;
     let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     supervision.manager.ready();

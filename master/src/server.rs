@@ -27,6 +27,7 @@ use crate::metrics::MasterMetrics;
 use crate::parts::MasterParts;
 use crate::peers::warn_of_unknown;
 use crate::pillar::PillarPrograms;
+use crate::programs::Programs;
 use crate::sessions::ListenerKind;
 use crate::stores::Stores;
 
@@ -92,11 +93,11 @@ impl Master {
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
         let locks = take_locks(&config)?;
-        let program = Program::beside_this_one();
-        Self::start_locked(config, registry, program, versions, locks).await
+        let programs = Programs::start(Program::beside_this_one(), &config)?;
+        Self::start_locked(config, registry, programs, versions, locks).await
     }
 
-    /// Starts a master whose locks are held, and which starts commands and renders templates with what is at `program`.
+    /// Starts a master whose locks are held, with these programs.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -106,7 +107,7 @@ impl Master {
     pub(crate) async fn start_locked(
         config: MasterConfig,
         registry: &Registry,
-        program: Program,
+        mut programs: Programs,
         versions: ProtocolVersions,
         locks: [InstanceLock; 2],
     ) -> Result<Self, MasterError> {
@@ -200,15 +201,16 @@ impl Master {
                 .iter()
                 .map(|s| s.bound.requests.clone())
                 .collect(),
-            PillarPrograms::beside(&program),
+            PillarPrograms::beside(&programs.exec),
             &context,
         )?
-        .with_versions(versions);
+        .with_versions(versions)
+        .with_pam(programs.take_pam()?);
         // Before anybody asks for jobs: what was offered to an old key is withdrawn.
         let key_watch = state.key_watch();
         key_watch.compare_at_start().await?;
         state.withdraw_unfollowed().await?;
-        state.begin_to_return(&program).await?;
+        state.begin_to_return(&programs.exec).await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
         // Before anybody fires an event.
         let reactor = state.reactor(handlers.operator.runners.runners.clone());

@@ -16,6 +16,9 @@ use zeroize::Zeroizing;
 
 use crate::question::{Kind, Question, Verdict, read_verdict};
 
+/// The name of the program, which stands beside that of the master.
+const PROGRAM: &str = "saline-pam";
+
 /// How long a question waits for its verdict: for a place among those that are answered, and for PAM.
 const LONGEST: Duration = Duration::from_secs(45);
 
@@ -51,6 +54,15 @@ pub enum PamError {
     Unsuitable,
 }
 
+impl PamError {
+    fn start(program: &Path, source: io::Error) -> Self {
+        Self::Start {
+            program: program.display().to_string(),
+            source,
+        }
+    }
+}
+
 type Waiting = Arc<Mutex<WaitingQuestions>>;
 
 #[derive(Debug, Default)]
@@ -61,25 +73,30 @@ struct WaitingQuestions {
     ended: bool,
 }
 
-/// The program that asks PAM. Every call blocks; any number of threads may ask at a time. The program ends when this is dropped.
+/// The program, which was started and is asked nothing yet. It ends when this is dropped.
 #[derive(Debug)]
-pub struct PamHelper {
+pub struct PamProcess {
     child: Child,
     socket: UnixStream,
-    waiting: Waiting,
-    reader: Option<JoinHandle<()>>,
 }
 
-impl PamHelper {
+impl PamProcess {
+    /// Starts the program beside the executable of this process, with the rights of this process.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_beside_this_one() -> Result<Self, PamError> {
+        let mut program = std::env::current_exe().unwrap_or_default();
+        program.set_file_name(PROGRAM);
+        Self::start(&program, None)
+    }
+
     /// Starts the program, with the rights of this process; `folder` has the files of services in the place of `/etc/pam.d`.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn start(program: &Path, folder: Option<&Path>) -> Result<Self, PamError> {
-        let failed = |source| PamError::Start {
-            program: program.display().to_string(),
-            source,
-        };
+        let failed = |source| PamError::start(program, source);
         let (socket, its) = UnixStream::pair().map_err(failed)?;
         let child = Command::new(program)
             .arg("serve")
@@ -89,16 +106,47 @@ impl PamHelper {
             .stdout(Stdio::null())
             .spawn()
             .map_err(failed)?;
+        Ok(Self { child, socket })
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for PamProcess {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The program that asks PAM. Every call blocks; any number of threads may ask at a time. The program ends when this is dropped.
+#[derive(Debug)]
+pub struct PamHelper {
+    process: PamProcess,
+    waiting: Waiting,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl PamHelper {
+    /// Takes a program over that was started, and begins to read its verdicts in a thread.
+    ///
+    /// # Errors
+    /// When the thread cannot be made.
+    pub fn new(process: PamProcess) -> Result<Self, PamError> {
+        let failed = |source| PamError::start(Path::new(PROGRAM), source);
         let waiting = Waiting::default();
-        let reading = socket.try_clone().map_err(failed)?;
+        let reading = process.socket.try_clone().map_err(failed)?;
         let told = Arc::clone(&waiting);
         let reader = std::thread::Builder::new()
-            .name("saline-pam".to_owned())
+            .name(PROGRAM.to_owned())
             .spawn(move || read(reading, &told))
             .map_err(failed)?;
         Ok(Self {
-            child,
-            socket,
+            process,
             waiting,
             reader: Some(reader),
         })
@@ -140,7 +188,7 @@ impl PamHelper {
                 user: user.to_owned(),
                 password: Zeroizing::new(password.to_owned()),
             };
-            if let Err(error) = question.write(&mut &self.socket) {
+            if let Err(error) = question.write(&mut &self.process.socket) {
                 waiting.verdicts.remove(&number);
                 return Err(match error.kind() {
                     io::ErrorKind::InvalidInput => PamError::Unsuitable,
@@ -163,10 +211,7 @@ impl PamHelper {
 
 impl Drop for PamHelper {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.socket.shutdown(Shutdown::Both);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.end();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

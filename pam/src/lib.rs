@@ -21,7 +21,7 @@ mod library;
 pub mod program;
 mod question;
 
-pub use helper::{PamError, PamHelper};
+pub use helper::{PamError, PamHelper, PamProcess};
 pub use question::{MAX_TEXT, Verdict};
 
 /// The name of the service, after which the file below `/etc/pam.d` is named.

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use saline_pam::{PamError, PamHelper, Verdict};
+use saline_pam::{PamError, PamHelper, PamProcess, Verdict};
 
 /// Writes the file of the service, whose module for passwords runs a script, and starts the program.
 fn helper(folder: &Path, script: &str, account: &str) -> PamHelper {
@@ -20,7 +20,8 @@ fn helper(folder: &Path, script: &str, account: &str) -> PamHelper {
         path.display()
     );
     fs::write(folder.join(saline_pam::SERVICE), service).unwrap();
-    PamHelper::start(Path::new(env!("CARGO_BIN_EXE_saline-pam")), Some(folder)).unwrap()
+    let program = Path::new(env!("CARGO_BIN_EXE_saline-pam"));
+    PamHelper::new(PamProcess::start(program, Some(folder)).unwrap()).unwrap()
 }
 
 /// Whether the library is there; says so where it is not.
@@ -104,9 +105,9 @@ fn checks_run_at_a_time_and_one_that_breaks_is_alone() {
 fn the_program_ends_with_whoever_started_it() {
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_saline-pam"));
-    let pam = PamHelper::start(program, Some(folder.path())).unwrap();
-    drop(pam);
-    assert!(PamHelper::start(Path::new("/nonexistent/saline-pam"), None).is_err());
+    let process = PamProcess::start(program, Some(folder.path())).unwrap();
+    drop(PamHelper::new(process).unwrap());
+    assert!(PamProcess::start(Path::new("/nonexistent/saline-pam"), None).is_err());
     let alone = std::process::Command::new(program).output().unwrap();
     assert_eq!(alone.status.code(), Some(64));
     let said = String::from_utf8(alone.stderr).unwrap();

@@ -23,7 +23,7 @@ use crate::given::Given;
 use crate::{MasterConfig, OptionDoc, Secrecy, Secret};
 
 const TAKES: &str =
-    "a mapping of ways to log in (file, sharedsecret, auto) to users with their rules";
+    "a mapping of ways to log in (pam, file, sharedsecret, auto) to users with their rules";
 
 /// The key below `file` that names the file of users.
 const FILE_NAME: &str = "^filename";
@@ -56,9 +56,10 @@ pub(super) const fn external_auth() -> OptionDoc<MasterConfig> {
         unit: TAKES,
         default: "{}",
         help: "Who may log in with a name and a password, by which way, and what they may do then, as rules of \
-               `publisher_acl`. `file` has `^filename`, the path of a file with a line `user:HASH` or `user:HASH:group,group` for \
+               `publisher_acl`. `pam` takes the passwords of this machine's users, by the service `saline` (`/etc/pam.d/saline`; needs a \
+               restart); `file` has `^filename`, the path of a file with a line `user:HASH` or `user:HASH:group,group` for \
                each user (`saline-key --hash-password` makes the hash); `sharedsecret` takes the password of that option; `auto` \
-               takes any password and is for tests. A subject is a user, `group%` (`file` alone has groups), or `*` for everybody \
+               takes any password and is for tests. A subject is a user, `group%` (with `pam` and `file`), or `*` for everybody \
                else whom the way lets in. See `docs/security.md`.",
         read: |config, given| {
             let (ways, user_file) = read(given)?;
@@ -149,6 +150,7 @@ fn read(given: &Given<'_>) -> Result<(Ways, Option<PathBuf>), YamlError> {
                 user_file = file;
                 access_rules::read_at(given, &users, true)?
             }
+            LoginWay::Pam => access_rules::read_at(given, node, true)?,
             LoginWay::SharedSecret | LoginWay::Auto => access_rules::read_at(given, node, false)?,
         };
         let names_everybody = rules
@@ -174,14 +176,9 @@ fn way(given: &Given<'_>, key: &Key) -> Result<LoginWay, YamlError> {
         let message = format!("option {:?} has {:?}: {why}", given.name, key.name);
         key.position.error(message)
     };
-    match key.name.as_str() {
-        "pam" => Err(refuse(
-            "this master has no PAM, since it keeps no right of root's; write `file`, with the users in a file of their own",
-        )),
-        name => LoginWay::parse(name).ok_or_else(|| {
-            refuse("this is not a way to log in; there are file, sharedsecret and auto")
-        }),
-    }
+    LoginWay::parse(&key.name).ok_or_else(|| {
+        refuse("this is not a way to log in; there are pam, file, sharedsecret and auto")
+    })
 }
 
 /// Takes the path of the file of users out of what stands below `file`. Returns it, and the rest.

@@ -90,15 +90,15 @@ fn mistakes_are_told_with_their_place() {
     for (text, error) in [
         (
             "external_auth: [alice]\n",
-            r#"DIR/master:1:16: option "external_auth" takes a mapping of ways to log in (file, sharedsecret, auto) to users with their rules, not a list"#,
+            r#"DIR/master:1:16: option "external_auth" takes a mapping of ways to log in (pam, file, sharedsecret, auto) to users with their rules, not a list"#,
         ),
         (
-            "external_auth:\n  pam:\n    alice: [test.ping]\n",
-            r#"DIR/master:2:3: option "external_auth" has "pam": this master has no PAM, since it keeps no right of root's; write `file`, with the users in a file of their own"#,
+            "external_auth:\n  ldap:\n    alice: [test.ping]\n",
+            r#"DIR/master:2:3: option "external_auth" has "ldap": this is not a way to log in; there are pam, file, sharedsecret and auto"#,
         ),
         (
             "external_auth:\n  ldap: {}\n",
-            r#"DIR/master:2:3: option "external_auth" has "ldap": this is not a way to log in; there are file, sharedsecret and auto"#,
+            r#"DIR/master:2:3: option "external_auth" has "ldap": this is not a way to log in; there are pam, file, sharedsecret and auto"#,
         ),
         (
             "external_auth:\n  file:\n    alice: [test.ping]\n",

@@ -1,17 +1,20 @@
 //! Checks names and passwords. Each check costs one hash of Argon2, whatever is wrong, so that its time tells nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use saline_config::{ExternalAuth, LoginWay};
 use saline_messages::{LoginRequest, MAX_LOGIN_TEXT};
+use saline_pam::{PamHelper, Verdict};
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::Semaphore;
 
 use super::PasswordHash;
 use super::user_file::UserFile;
 use crate::bounds::{Rate, TokenBuckets};
+use crate::peers::groups_of_name;
 
 /// How often one principal may try to log a user in.
 const ATTEMPTS_OF_USER: Rate = Rate {
@@ -62,10 +65,11 @@ pub(crate) struct Credentials {
     attempts: Semaphore,
     hashes: Semaphore,
     nobody: PasswordHash,
+    pam: Option<Arc<PamHelper>>,
 }
 
 impl Credentials {
-    pub(crate) fn new(context: Context) -> Self {
+    pub(crate) fn new(context: Context, pam: Option<Arc<PamHelper>>) -> Self {
         let clock: Clock = context.clock;
         Self {
             context,
@@ -74,6 +78,7 @@ impl Credentials {
             attempts: Semaphore::new(MAX_ATTEMPTS),
             hashes: Semaphore::new(HASHES),
             nobody: PasswordHash::of_nobody(),
+            pam,
         }
     }
 
@@ -99,14 +104,20 @@ impl Credentials {
         let Ok(_attempt) = self.attempts.try_acquire() else {
             return Checked::Later(FULL_DELAY);
         };
-        // Nobody closes it.
-        let Ok(_hash) = self.hashes.acquire().await else {
-            return Checked::Later(FULL_DELAY);
-        };
         let way = LoginWay::parse(&request.eauth).filter(|way| auth.ways.contains_key(way));
-        let (auth, asked, nobody) = (auth.clone(), request.clone(), self.nobody.clone());
-        let check = move || groups_of(way, &auth, &asked, nobody);
-        let checked = self.context.spawn_blocking(check).await;
+        let (asked, pam) = (request.clone(), self.pam.clone());
+        let checked = if way == Some(LoginWay::Pam) {
+            let check = move || groups_by_pam(pam.as_deref(), &asked);
+            self.context.spawn_blocking(check).await
+        } else {
+            // Nobody closes it.
+            let Ok(_hash) = self.hashes.acquire().await else {
+                return Checked::Later(FULL_DELAY);
+            };
+            let (auth, nobody) = (auth.clone(), self.nobody.clone());
+            let check = move || groups_of(way, &auth, &asked, nobody);
+            self.context.spawn_blocking(check).await
+        };
         match (way, checked) {
             (Some(way), Ok(Some(groups))) => {
                 // Who has the password is not kept out by being busy.
@@ -117,6 +128,32 @@ impl Credentials {
             (_, Ok(_) | Err(_)) => Checked::Wrong,
         }
     }
+}
+
+/// Returns the groups of a user of this machine if PAM says that the password is right and the account may be used.
+fn groups_by_pam(pam: Option<&PamHelper>, request: &LoginRequest) -> Option<Vec<String>> {
+    let Some(pam) = pam else {
+        tracing::error!(
+            "nobody can log in by pam: external_auth has it since this master was started; restart saline-master"
+        );
+        return None;
+    };
+    match pam.log_in(&request.user, request.password.expose()) {
+        Ok(Verdict::Right) => {}
+        Ok(_) => return None,
+        Err(why) => {
+            tracing::error!("a login by pam was refused: {why}");
+            return None;
+        }
+    }
+    let groups = groups_of_name(&request.user);
+    groups
+        .inspect_err(|why| {
+            tracing::error!(
+                "a login by pam was refused: the groups of the user cannot be read: {why}"
+            )
+        })
+        .ok()
 }
 
 /// Returns the groups of the user if the name and the password are right. Hashes one password in any case.
@@ -151,6 +188,7 @@ fn groups_of(
             is_equal(secret.expose(), password).then(Vec::new)
         }
         LoginWay::Auto => Some(Vec::new()),
+        LoginWay::Pam => None,
     }
 }
 
@@ -182,7 +220,7 @@ mod tests {
             std::fs::write(folder.path().join("users"), users).unwrap();
             Self {
                 folder,
-                credentials: Credentials::new(Context::default()),
+                credentials: Credentials::new(Context::default(), None),
             }
         }
 

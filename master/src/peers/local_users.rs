@@ -20,6 +20,26 @@ pub(super) fn look_up(uid: u32) -> Result<Option<LocalUser>, nix::Error> {
     let Some(user) = User::from_uid(Uid::from_raw(uid))? else {
         return Ok(None);
     };
+    let groups = groups_of(&user)?;
+    Ok(Some(LocalUser {
+        uid,
+        name: user.name,
+        groups,
+    }))
+}
+
+/// Returns the names of the groups of the user with this name; none if the system knows no such user. Blocks as [`look_up`].
+///
+/// # Errors
+/// When the system cannot be asked.
+pub(crate) fn groups_of_name(name: &str) -> Result<Vec<String>, nix::Error> {
+    match User::from_name(name)? {
+        Some(user) => groups_of(&user),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn groups_of(user: &User) -> Result<Vec<String>, nix::Error> {
     let name = CString::new(user.name.as_str()).map_err(|_| nix::Error::EINVAL)?;
     let mut groups = Vec::new();
     for gid in getgrouplist(&name, user.gid)? {
@@ -28,11 +48,7 @@ pub(super) fn look_up(uid: u32) -> Result<Option<LocalUser>, nix::Error> {
             groups.push(group);
         }
     }
-    Ok(Some(LocalUser {
-        uid,
-        name: user.name,
-        groups,
-    }))
+    Ok(groups)
 }
 
 /// Returns a line for each user and group in the rules that the system does not know. Blocks as [`look_up`].

@@ -15,7 +15,7 @@ pub(crate) use denied_peers::DeniedPeers;
 pub(crate) use ended_connections::EndedConnections;
 pub(crate) use key_warnings::KeyWarnings;
 pub(crate) use key_watch::KeyWatch;
-pub(crate) use local_users::warn_of_unknown;
+pub(crate) use local_users::{groups_of_name, warn_of_unknown};
 pub(crate) use presence_reporter::PresenceReporter;
 pub(crate) use revocation::Revocation;
 pub use waiting_polls::WaitingPolls;
