@@ -3,8 +3,14 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
+use saline_client::{Client, ClientError, JobSpec, Progress};
+use saline_config::MasterConfig;
+use saline_data::Value;
+use saline_messages::{LoginReply, LoginRequest, LoginToken, Password};
 use saline_pam::{PamError, PamHelper, PamProcess, Verdict};
+use saline_testing::Fleet;
 
 /// Writes the file of the service, whose module for passwords runs a script, and starts the program.
 fn helper(folder: &Path, script: &str, account: &str) -> PamHelper {
@@ -112,4 +118,81 @@ fn the_program_ends_with_whoever_started_it() {
     assert_eq!(alone.status.code(), Some(64));
     let said = String::from_utf8(alone.stderr).unwrap();
     assert!(said.contains("is started by saline-master"), "{said}");
+}
+
+/// Logs somebody in, and returns the token if that succeeded.
+async fn log_in(client: &Client, user: &str, password: &str) -> Option<LoginToken> {
+    let token = LoginToken([user.len() as u8; 32]);
+    let request = LoginRequest {
+        user: user.to_owned(),
+        password: Password::new(password.to_owned()),
+        eauth: "pam".to_owned(),
+        token,
+    };
+    match client.log_in(request).await.unwrap() {
+        LoginReply::LoggedIn(_) => Some(token),
+        LoginReply::Refused => None,
+    }
+}
+
+/// The master has no right of root's when it is asked: it runs as `nobody`.
+#[test]
+fn a_master_without_the_rights_of_root_logs_users_in_by_pam() {
+    if !has_pam() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can put a service of PAM in the place of another");
+        return;
+    }
+    let services = tempfile::tempdir().unwrap();
+    drop(helper(services.path(), ALICE, "pam_permit.so"));
+    let options = "user: nobody\nauto_accept: True\nexternal_auth: {pam: {alice: [test.ping]}}\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fs::set_permissions(fleet.root(), Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg("mount --bind \"$1\" /etc/pam.d && shift && exec \"$@\"")
+        .arg("sh")
+        .arg(services.path())
+        .arg(env!("CARGO_BIN_EXE_saline-master"))
+        .arg("-c")
+        .arg(fleet.config());
+    fleet.start_master_by(command);
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let registry = saline_transports::registry();
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let config = MasterConfig::load(&fleet.config(), &schemes)
+        .unwrap()
+        .config;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(&config, &registry).await.unwrap();
+        assert!(log_in(&client, "alice", "wrong").await.is_none());
+        assert!(log_in(&client, "carol", "right one").await.is_none());
+        let token = log_in(&client, "alice", "right one").await.unwrap();
+        let alice = client.acting(token, None);
+        let mut run = alice
+            .run(JobSpec::glob("*", "test.ping").unwrap())
+            .await
+            .unwrap();
+        let mut returned = Vec::new();
+        while let Some(progress) = run.next().await.unwrap() {
+            if let Progress::Returned(answer) = progress {
+                returned.push((answer.minion.to_string(), answer.value));
+            }
+        }
+        assert_eq!(returned, [("m1".to_owned(), Value::Bool(true))]);
+        let refused = alice.run(JobSpec::glob("*", "cmd.run").unwrap()).await;
+        assert!(
+            matches!(refused, Err(ClientError::NotAllowed(_))),
+            "{refused:?}"
+        );
+        client.shutdown().await;
+    });
 }
