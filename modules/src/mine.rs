@@ -73,6 +73,12 @@ impl MineSettings {
         self.want();
     }
 
+    /// Has the minion run its functions again when it has a session: the master has forgotten their values.
+    pub fn want_again(&self) {
+        *lock(&self.last) = None;
+        self.want();
+    }
+
     /// Returns the configuration of now.
     pub fn config(&self) -> MineConfig {
         lock(&self.config).clone()

@@ -140,7 +140,12 @@ fn values_outlive_the_master_and_the_minion_and_go_with_the_key() {
         assert_eq!(call(&fleet, "m1", &["mine.delete", "sent"], 0), true);
         assert_eq!(get(&fleet), json!({"own": {"m1": "of m1"}}));
 
-        fleet.run("saline-key", &["-y", "-d", "m1"]).expect(0);
+        // A minion that is let in again sends what has gone with its key.
+        let delete = ["-y", "-d", "m1"];
+        fleet.run("saline-key", &delete).expect(0);
+        wait_for_values(&fleet, "m1", &json!({"own": "of m1"}));
+        drop(fleet.minions.remove("m1"));
+        fleet.run("saline-key", &delete).expect(0);
         assert_eq!(runner(&fleet, &["cache.mine"]), json!({}));
     }
 }

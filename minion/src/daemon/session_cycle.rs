@@ -100,6 +100,8 @@ impl Minion {
             Ended::Lost | Ended::HandedOver => lost.next_delay(),
             Ended::KeyGone => {
                 tracing::warn!("the master has deleted or rejected this minion's key");
+                // What the minion left there went with the key.
+                self.host.mine.want_again();
                 lost.next_delay()
             }
             // A handshake that this minion had given up, and the master carried out late,

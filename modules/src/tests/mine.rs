@@ -236,6 +236,9 @@ fn the_minion_updates_by_itself_and_only_for_other_functions_if_told_so() {
     assert_eq!(update(true), 0);
     script.then(MineReply::Wanted(Vec::new()));
     assert_eq!(update(false), 1);
+    bench.host.mine.want_again();
+    script.then(MineReply::Wanted(Vec::new()));
+    assert_eq!(update(true), 1, "the master has forgotten them");
     // What the master could not take is tried again soon.
     script.then(MineReply::Refused(MineRefusal::Failed));
     assert!(!bench.host.update_mine(&bench.modules, false));
