@@ -108,6 +108,17 @@ impl EventTag {
         first.eq_ignore_ascii_case("salt")
     }
 
+    /// Whether a tag is that of an event that another system fires by a hook of the HTTP API: below `salt/netapi/hook`, which is
+    /// reserved and for hooks alone.
+    pub fn is_hook(tag: &str) -> bool {
+        let below = tag.strip_prefix("salt/netapi/hook/");
+        below.is_some_and(|below| {
+            below
+                .split('/')
+                .all(|part| !["", ".", ".."].contains(&part))
+        })
+    }
+
     /// Returns the tag by which a minion fired an event that has this tag on the master's bus; none for other events, and
     /// for a tag below `salt`, which is no minion's to choose.
     pub fn chosen_by_minion(tag: &str) -> Option<&str> {
@@ -316,6 +327,22 @@ mod tests {
             let tag = EventTag::Run(jid.clone(), event);
             assert_eq!(tag.to_string(), text);
             assert_eq!(EventTag::parse(&text), Some(tag));
+        }
+    }
+
+    #[test]
+    fn hooks_have_tags_below_their_own() {
+        assert!(EventTag::is_hook("salt/netapi/hook/build/done"));
+        for tag in [
+            "salt/netapi/hook",
+            "salt/netapi/hook/",
+            "salt/netapi/hooks/a",
+            "Salt/netapi/hook/a",
+            "salt/netapi/hook/../auth",
+            "salt/netapi/hook/a//b",
+            "salt/auth",
+        ] {
+            assert!(!EventTag::is_hook(tag), "{tag}");
         }
     }
 

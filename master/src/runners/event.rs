@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: Functions = &[&FORGET, &READ, &SEND];
 
 /// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
 /// Tags that begin with `salt/`, in any case of letters, are refused: the master alone fires such events, so that listeners can
-/// rely on them.
+/// rely on them. Those below `salt/netapi/hook/` are for hooks of the HTTP API, and for whoever may call this function.
 ///
 /// CLI Example:
 ///
@@ -25,7 +25,7 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
             "event.send: the tag {tag:?} cannot be fired: {error}"
         )));
     }
-    if EventTag::is_reserved(&tag) {
+    if EventTag::is_reserved(&tag) && !EventTag::is_hook(&tag) {
         return Err(Failure::Invocation(format!(
             "event.send: the tag {tag:?} begins with \"salt\", and such events are the master's own: choose another tag"
         )));

@@ -72,6 +72,7 @@ fn signatures_are_those_of_salt() {
         ),
         ("manage.up", "null = null"),
         ("config.get", "[key, default, delimiter] = [, :]"),
+        ("config.values", "null = null"),
     ] {
         assert_eq!(argspec(fun), expected, "{fun}");
     }

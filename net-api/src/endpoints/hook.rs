@@ -17,19 +17,8 @@ use crate::limits::WholeBody;
 use crate::login::{Login, TOKEN_HEADER};
 use crate::lowstate;
 
-/// The tag of the event at `/hook` itself; those of others are below it.
+/// What the tags of hooks are below.
 const TAG: &str = "salt/netapi/hook";
-
-/// Fires the event at `/hook` itself.
-pub(super) async fn fire_root(
-    state: State<Arc<Api>>,
-    format: Format,
-    login: Result<Login, ApiError>,
-    headers: HeaderMap,
-    body: WholeBody,
-) -> Result<Response, ApiError> {
-    fire(state, format, login, Path(String::new()), headers, body).await
-}
 
 /// Fires an event with what was posted, in the name of the API.
 pub(super) async fn fire(
@@ -43,10 +32,7 @@ pub(super) async fn fire(
     if !api.open_hooks {
         login?;
     }
-    let tag = match below.is_empty() {
-        true => TAG.to_owned(),
-        false => format!("{TAG}/{below}"),
-    };
+    let tag = format!("{TAG}/{below}");
     // What is in no form that is known is there as text all the same.
     let post = lowstate::parsed(&headers, &body).unwrap_or_default();
     let post = match post {

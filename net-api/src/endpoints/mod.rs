@@ -45,7 +45,6 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/keys", get(keys::all))
         .route("/keys/{id}", get(keys::one))
         .route("/events", get(events::stream))
-        .route(&api.hook_path, post(hook::fire_root))
         .route(&format!("{}/{{*tag}}", api.hook_path), post(hook::fire))
         .route("/stats", get(stats::stats))
         .route("/metrics", get(metrics::metrics))

@@ -1,7 +1,11 @@
 //! The HTTP API: `saline-api` beside a real master, asked by curl and by clients that were written for Salt.
 
 mod authentication;
+mod clients;
+mod events;
 mod files;
 mod http;
+mod pepper;
 mod service;
 mod tls;
+mod users;

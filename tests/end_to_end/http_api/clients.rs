@@ -1,0 +1,231 @@
+//! The clients and the paths, in the shapes that clients of Salt's API read.
+
+use saline_testing::Fleet;
+use serde_json::{Value, json};
+
+use super::http::{Answer, Api};
+use super::users::{fleet_with_users, log_in};
+
+/// A fleet of two minions, its API, and the tokens of alice, who may do everything, and bob, who may ping web1.
+struct Asked {
+    fleet: Fleet,
+    api: Api,
+    alice: String,
+    bob: String,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let fleet = fleet_with_users(&["web1", "web2"]);
+        let api = Api::start(&fleet);
+        let (alice, bob) = (log_in(&api, "alice"), log_in(&api, "bob"));
+        Self {
+            fleet,
+            api,
+            alice,
+            bob,
+        }
+    }
+
+    /// Posts a chunk as alice.
+    fn chunk(&self, chunk: &Value) -> Answer {
+        self.api.post("/", &self.alice, chunk)
+    }
+
+    /// Returns what a chunk returns to alice.
+    #[track_caller]
+    fn returned(&self, chunk: &Value) -> Value {
+        let returned = self.chunk(chunk).expect(200)["return"].take();
+        assert_eq!(returned.as_array().unwrap().len(), 1, "{returned}");
+        returned[0].clone()
+    }
+}
+
+#[test]
+fn local_clients_return_as_salts_do() {
+    let asked = Asked::new();
+    let ping = |more: Value| {
+        let mut chunk = json!({"client": "local", "tgt": "*", "fun": "test.ping"});
+        let more = more.as_object().unwrap().clone();
+        chunk.as_object_mut().unwrap().extend(more);
+        chunk
+    };
+    assert_eq!(
+        asked.returned(&ping(json!({}))),
+        json!({"web1": true, "web2": true})
+    );
+    assert_eq!(asked.returned(&ping(json!({"tgt": "db*"}))), json!({}));
+    let list = ping(json!({"tgt": "web1,web3", "expr_form": "list", "batch": null}));
+    assert_eq!(asked.returned(&list), json!({"web1": true, "web3": false}));
+    let full = asked.returned(&ping(json!({"tgt": "web1", "full_return": true})));
+    assert_eq!(
+        (&full["web1"]["ret"], &full["web1"]["retcode"]),
+        (&json!(true), &json!(0))
+    );
+    assert_eq!(full["web1"]["jid"].as_str().unwrap().len(), 20);
+
+    let each = asked.chunk(&ping(json!({"client": "local_batch", "batch": "1"})));
+    let each = each.expect(200);
+    assert_eq!(each["return"], json!([{"web1": true}, {"web2": true}]));
+    let one = asked.returned(&ping(json!({"client": "local_subset", "subset": 1})));
+    assert_eq!(one.as_object().unwrap().len(), 1, "{one}");
+
+    let echo = json!({
+        "client": "local", "tgt": "web1", "fun": "test.arg", "arg": ["a", 1, "b=[1]"], "kwarg": {"c": {"d": null}},
+    });
+    let returned = asked.returned(&echo);
+    assert_eq!(returned["web1"]["args"], json!(["a", 1]), "{returned}");
+    assert_eq!(returned["web1"]["kwargs"]["b"], json!([1]), "{returned}");
+    assert_eq!(
+        returned["web1"]["kwargs"]["c"],
+        json!({"d": null}),
+        "{returned}"
+    );
+
+    let begun = asked.returned(&ping(json!({"client": "local_async"})));
+    assert_eq!(begun["minions"], json!(["web1", "web2"]));
+    let several = asked
+        .chunk(&json!([ping(json!({})), ping(json!({"tgt": "web2"}))]))
+        .expect(200);
+    assert_eq!(several["return"][1], json!({"web2": true}));
+}
+
+#[test]
+fn runners_wheels_and_paths_return_as_salts_do() {
+    let asked = Asked::new();
+    let up = json!({"client": "runner", "fun": "manage.up"});
+    assert_eq!(asked.returned(&up), json!(["web1", "web2"]));
+    let mut full = up.clone();
+    full["full_return"] = json!(true);
+    let full = asked.returned(&full);
+    assert_eq!(full["data"]["return"], json!(["web1", "web2"]));
+    let jid = full["data"]["jid"].as_str().unwrap();
+    assert_eq!(full["tag"], format!("salt/run/{jid}/ret"));
+    let begun = asked.returned(&json!({"client": "runner_async", "fun": "manage.up"}));
+    let jid = begun["jid"].as_str().unwrap();
+    assert_eq!(begun["tag"], format!("salt/run/{jid}"));
+
+    let keys = json!({"client": "wheel", "fun": "key.list_all"});
+    let keys = asked.returned(&keys);
+    assert_eq!(keys["data"]["success"], true);
+    assert_eq!(keys["data"]["return"]["minions"], json!(["web1", "web2"]));
+    for empty in ["minions_pre", "minions_rejected", "minions_denied"] {
+        assert_eq!(keys["data"]["return"][empty], json!([]), "{keys}");
+    }
+    let finger = asked.returned(&json!({"client": "wheel", "fun": "key.finger", "match": "web1"}));
+    let finger = finger["data"]["return"]["minions"]["web1"]
+        .as_str()
+        .unwrap();
+    assert_eq!(finger.len(), 95, "{finger}");
+    let connected = asked.returned(&json!({"client": "wheel", "fun": "minions.connected"}));
+    assert_eq!(connected["data"]["return"], json!(["web1", "web2"]));
+    let values = asked.returned(&json!({"client": "wheel", "fun": "config.values"}));
+    let values = &values["data"]["return"];
+    assert_eq!(values["timeout"], 5, "{values}");
+    assert!(values.get("external_auth").is_none(), "{values}");
+    let get = |path: &str| asked.api.get(path, &asked.alice).expect(200);
+    assert_eq!(get("/keys")["return"]["minions"], json!(["web1", "web2"]));
+    assert_eq!(get("/keys/web1")["return"]["minions"]["web1"], *finger);
+
+    let minions = get("/minions");
+    assert_eq!(minions["return"][0]["web1"]["id"], "web1", "{minions}");
+    let one = get("/minions/web2");
+    assert_eq!(one["return"][0].as_object().unwrap().len(), 1, "{one}");
+    let job = json!({"tgt": "web1", "fun": "test.ping"});
+    let begun = asked.api.post("/minions", &asked.alice, &job).expect(202);
+    let jid = begun["return"][0]["jid"].as_str().unwrap();
+    assert_eq!(begun["_links"]["jobs"][0]["href"], format!("/jobs/{jid}"));
+    let other = json!({"client": "local", "tgt": "web1", "fun": "test.ping"});
+    assert_eq!(asked.api.post("/minions", &asked.alice, &other).status, 400);
+
+    let waited = json!({"client": "local", "tgt": "web1", "fun": "test.ping", "full_return": true});
+    let waited = asked.returned(&waited);
+    let jid = waited["web1"]["jid"].as_str().unwrap();
+    let job = get(&format!("/jobs/{jid}"));
+    assert_eq!(job["return"], json!([{"web1": true}]));
+    assert_eq!(job["info"][0]["Function"], "test.ping");
+    assert_eq!(get("/jobs")["return"][0][jid]["Function"], "test.ping");
+    assert_eq!(asked.api.get("/jobs/7", &asked.alice).status, 400);
+    assert!(
+        get("/stats")["saline-api"]["answers"]["2xx"]
+            .as_u64()
+            .unwrap()
+            > 3
+    );
+    let metrics = asked.api.get("/metrics", &asked.alice);
+    assert!(
+        metrics
+            .body
+            .contains("saline_api_answers_total{status=\"2xx\"}"),
+        "{metrics:?}"
+    );
+}
+
+#[test]
+fn users_do_what_their_rules_allow_and_a_logout_ends_that() {
+    let asked = Asked::new();
+    let ping = |tgt: &str, fun: &str| json!({"client": "local", "tgt": tgt, "fun": fun});
+    let bob = |path: &str, chunk: &Value| asked.api.post(path, &asked.bob, chunk);
+    let own = bob("/", &ping("web1", "test.ping")).expect(200);
+    assert_eq!(own["return"], json!([{"web1": true}]));
+    assert_eq!(bob("/", &ping("*", "test.ping")).status, 401);
+    assert_eq!(bob("/", &ping("web1", "test.version")).status, 401);
+    assert_eq!(
+        bob("/", &json!({"client": "runner", "fun": "manage.up"})).status,
+        401
+    );
+    assert_eq!(
+        bob("/", &json!({"client": "wheel", "fun": "key.list_all"})).status,
+        401
+    );
+    assert_eq!(asked.api.get("/keys", &asked.bob).status, 401);
+
+    let run = json!({
+        "client": "local", "tgt": "web1", "fun": "test.ping", "username": "bob", "password": "x", "eauth": "auto",
+    });
+    let answer = asked.api.ask(
+        "/run",
+        &[
+            "-H",
+            "Content-Type: application/json",
+            "--data-binary",
+            &run.to_string(),
+        ],
+    );
+    assert_eq!(answer.expect(200)["return"], json!([{"web1": true}]));
+
+    // A page of others cannot use the cookie, and one of our own can.
+    let cookie = format!("session_id={}", asked.bob);
+    let chunk = ping("web1", "test.ping").to_string();
+    let by_cookie = |origin: &str| {
+        let origin = format!("Origin: {origin}");
+        let answer = asked.api.ask(
+            "/",
+            &[
+                "-b",
+                &cookie,
+                "-H",
+                &origin,
+                "--data-binary",
+                &chunk,
+                "-H",
+                "Content-Type: text/plain",
+            ],
+        );
+        answer.status
+    };
+    assert_eq!(by_cookie("https://evil.example"), 401);
+    assert_eq!(by_cookie(&asked.api.url), 200);
+
+    let out = bob("/logout", &json!({}));
+    assert!(out.head.contains("max-age=0"), "{out:?}");
+    assert_eq!(out.status, 200);
+    assert_eq!(bob("/", &ping("web1", "test.ping")).status, 401);
+    // The log has neither tokens nor passwords.
+    let log = asked.api.daemon.log.text();
+    assert!(
+        !log.contains(&asked.alice) && !log.contains(&asked.bob),
+        "{log}"
+    );
+    drop(asked.fleet);
+}

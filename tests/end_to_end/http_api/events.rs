@@ -1,0 +1,128 @@
+//! The stream of events.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::http::Api;
+use super::users::{fleet_with_users, log_in};
+
+/// An event as a client reads it.
+#[derive(Debug)]
+struct Heard {
+    id: String,
+    tag: String,
+    data: Value,
+}
+
+/// A client that listens.
+struct Listener {
+    curl: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Listener {
+    fn start(api: &Api, arguments: &[&str]) -> Self {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-S", "-N", "--max-time", "60", "--noproxy", "*"]);
+        curl.args(arguments).arg(format!("{}/events", api.url));
+        let mut curl = curl.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(curl.stdout.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        assert_eq!(first, "retry: 400\n");
+        Self { curl, lines }
+    }
+
+    /// Returns the next event; none when the stream has ended.
+    fn next(&mut self) -> Option<Heard> {
+        let mut heard = Heard {
+            id: String::new(),
+            tag: String::new(),
+            data: Value::Null,
+        };
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            let line = line.trim_end_matches('\n');
+            match line.split_once(": ") {
+                Some(("id", id)) => heard.id = id.to_owned(),
+                Some(("tag", tag)) => heard.tag = tag.to_owned(),
+                Some(("data", data)) => heard.data = serde_json::from_str(data).unwrap(),
+                _ if line.is_empty() && !heard.tag.is_empty() => return Some(heard),
+                _ => assert!(line.is_empty() || line == ":", "{line}"),
+            }
+        }
+    }
+
+    /// Returns the first event whose tag ends like this.
+    fn find(&mut self, end: &str) -> Heard {
+        loop {
+            let heard = self.next().unwrap();
+            assert_eq!(heard.data["tag"], *heard.tag);
+            if heard.tag.ends_with(end) {
+                return heard;
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.curl.kill();
+        let _ = self.curl.wait();
+    }
+}
+
+#[test]
+fn a_stream_has_the_events_goes_on_where_it_ended_and_ends_with_the_login() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let alice = log_in(&api, "alice");
+    let header = format!("X-Auth-Token: {alice}");
+    let mut listener = Listener::start(&api, &["-H", &header]);
+    fleet.saline(&["web1", "test.ping"]).expect(0);
+    let new = listener.find("/new");
+    assert_eq!(new.data["data"]["fun"], "test.ping");
+    let returned = listener.find("/ret/web1");
+    assert_eq!(returned.data["data"]["return"], true);
+    drop(listener);
+
+    // What was fired after the last event comes first.
+    let last = format!("Last-Event-ID: {}", new.id);
+    let cookie = format!("session_id={alice}");
+    let mut listener = Listener::start(&api, &["-b", &cookie, "-H", &last]);
+    assert_eq!(listener.next().unwrap().tag, returned.tag);
+    let refused = api.ask("/events?token=x", &["-H", &header]);
+    assert_eq!(refused.status, 400);
+    let wrong = api.ask("/events", &["-H", &header, "-H", "Last-Event-ID: 7"]);
+    assert_eq!(wrong.status, 400);
+
+    // A hook is heard.
+    let fired = api.post("/hook/build/done", &alice, &json!({"a": 1}));
+    assert_eq!(fired.expect(200), json!({"success": true}));
+    let hook = listener.find("salt/netapi/hook/build/done");
+    assert_eq!(hook.data["data"]["post"], json!({"a": 1}));
+    assert_eq!(hook.data["data"]["body"], "{\"a\":1}");
+    assert!(!hook.data.to_string().contains(&alice), "{hook:?}");
+
+    assert_eq!(api.post("/logout", &alice, &json!({})).status, 200);
+    while listener.next().is_some() {}
+}
+
+#[test]
+fn a_user_hears_of_own_jobs_alone() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let bob = log_in(&api, "bob");
+    let mut listener = Listener::start(&api, &["-H", &format!("X-Auth-Token: {bob}")]);
+    fleet.saline(&["web1", "test.version"]).expect(0);
+    let own = json!({"client": "local", "tgt": "web1", "fun": "test.ping"});
+    assert_eq!(api.post("/", &bob, &own).status, 200);
+    let first = listener.next().unwrap();
+    assert!(first.tag.ends_with("/new"), "{first:?}");
+    assert_eq!(first.data["data"]["fun"], "test.ping", "{first:?}");
+}
