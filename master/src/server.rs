@@ -416,8 +416,17 @@ fn addresses(config: &MasterConfig, registry: &Registry) -> Result<Addresses, Ma
     let scheme = serve.requests.scheme.clone();
     let local = addresses.len();
     addresses.push((serve, scheme));
-    if serves_users(config) {
-        let scheme = registry.for_local_users()?.to_owned();
+    let local_users = match registry.for_local_users() {
+        _ if !serves_users(config) => None,
+        Ok(scheme) => Some(scheme.to_owned()),
+        Err(error) if !config.publisher_acl.is_empty() => return Err(error.into()),
+        // Users still log in through APIs and by those who may use the local endpoint.
+        Err(error) => {
+            tracing::warn!("users of this machine cannot log in: {error}");
+            None
+        }
+    };
+    if let Some(scheme) = local_users {
         let serve = ServeAt {
             requests: Endpoint::local(scheme.clone(), config.access_socket()),
             publications: None,

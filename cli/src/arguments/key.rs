@@ -234,6 +234,11 @@ pub(crate) struct KeyArguments {
     #[arg(long, value_name = "NAME")]
     revoke_token: Option<TokenName>,
 
+    /// Print the hash of a password for the file of users of the master's external_auth. The password is asked for, or is a line of
+    /// the standard input where that is no terminal.
+    #[arg(long)]
+    pub(crate) hash_password: bool,
+
     /// Generate the key pair of a minion with this id, for a minion that is set up before it runs.
     #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
     gen_keys: Option<MinionId>,
@@ -348,6 +353,7 @@ impl KeyArguments {
             read.finger.is_some() && !names_key,
             read.finger_all,
             read.gen_keys.is_some(),
+            read.hash_password,
             read.rotate_aes_key,
             read.rotate_identity,
             read.make_token,
@@ -357,7 +363,7 @@ impl KeyArguments {
         if verbs.into_iter().filter(|asked| *asked).count() > 1 {
             return Err(Refused::usage(
                 USAGE,
-                "one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, rotate-aes-key, \
+                "one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, hash-password, rotate-aes-key, \
                  rotate-identity, make-token, list-tokens or revoke-token",
             ));
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read, time_span};
+use super::{
+    AboutOptions, CommonOptions, HELP, LoginOptions, OutputOptions, Refused, read, time_span,
+};
 
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
@@ -16,7 +18,7 @@ const DOC: &str = "doc.runner";
 pub(crate) const STATE_EVENT: &str = "state.event";
 
 const ABOUT: &str = "\
-Calls a function that runs on the master: audit.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, fileserver.*, jobs.*, \
+Calls a function that runs on the master: audit.*, auth.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, fileserver.*, jobs.*, \
 manage.*, mine.get, pillar.*, reactor.*, state.event, store.*. -d prints what they do, and -d FUNCTION how one is used:
 
   saline-run manage.down                      the accepted minions that are not connected
@@ -52,6 +54,9 @@ pub(crate) struct RunArguments {
 
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
+
+    #[command(flatten, next_help_heading = "User")]
+    pub(crate) login: LoginOptions,
 
     #[command(flatten, next_help_heading = "Configuration and log")]
     pub(crate) common: CommonOptions,

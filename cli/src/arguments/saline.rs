@@ -15,8 +15,8 @@ use super::batch::BatchOptions;
 use super::calls::calls;
 use super::secret::SecretOptions;
 use super::{
-    AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
-    time_span,
+    AboutOptions, CommonOptions, HELP, LoginOptions, OutputOptions, Refused, TargetOptions,
+    read as read_words, time_span,
 };
 use crate::exit;
 use crate::output::Format;
@@ -151,6 +151,9 @@ pub(crate) struct SalineArguments {
 
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
+
+    #[command(flatten, next_help_heading = "User")]
+    pub(crate) login: LoginOptions,
 
     #[command(flatten, next_help_heading = "Configuration and log")]
     pub(crate) common: CommonOptions,

@@ -346,6 +346,8 @@ fn help_and_version() {
 
     Output:
 
+    User:
+
     Configuration and log:
 
     About the program:
@@ -440,7 +442,7 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     insta::assert_snapshot!(error("saline-key -A -D"), @"
     Usage: saline-key [options]
 
-    saline-key: error: one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, rotate-aes-key, rotate-identity, make-token, list-tokens or revoke-token
+    saline-key: error: one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, hash-password, rotate-aes-key, rotate-identity, make-token, list-tokens or revoke-token
     ");
     insta::assert_snapshot!(error("saline-key -a web1 --finger web1"), @"
     Usage: saline-key [options]
@@ -522,6 +524,9 @@ fn options_of_salt_are_taken_or_named() {
         "saline * f --jid 20261121091409931549",
         "saline * f --log-file /x --log-file-level debug -u root",
         "saline * f --user root",
+        "saline -a file --username ann * f",
+        "saline --eauth sharedsecret --username ann --password x -T * f",
+        "saline -T * f",
         "saline -d",
     ];
     for line in taken {
@@ -533,13 +538,6 @@ fn options_of_salt_are_taken_or_named() {
         "--return_config",
         "--return_kwargs",
         "--output-diff",
-        "-a",
-        "--auth",
-        "--eauth",
-        "--username",
-        "--password",
-        "-T",
-        "--make-token",
         "--module-executors",
         "--executor-opts",
         "--state-output",

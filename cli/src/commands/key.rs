@@ -3,6 +3,7 @@
 mod accept_list;
 mod change;
 mod generate;
+mod hash_password;
 mod last_seen;
 mod listing;
 mod rotate_identity;
@@ -56,6 +57,9 @@ pub(crate) async fn key(
             (&arguments.common(), &arguments.output),
             &registry,
         );
+    }
+    if arguments.hash_password {
+        return hash_password::hash_password(screen);
     }
     if let Some((id, folder, user)) = arguments.generated() {
         if let Some(user) = user

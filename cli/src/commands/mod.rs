@@ -7,6 +7,7 @@ pub(crate) mod events;
 mod follow;
 pub(crate) mod key;
 mod keystore;
+mod login;
 mod lookup_states;
 mod master_away;
 mod preview_target;

@@ -11,6 +11,7 @@ use saline_messages::RunnerEnd;
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
+use super::login::{self, Login};
 use super::lookup_states::LookedUpStates;
 use super::master_away::until_answered;
 use super::saline::executed;
@@ -56,6 +57,13 @@ pub(crate) async fn run(
         },
         _ => None,
     };
+    let login = match Login::prepare(screen, &arguments.login) {
+        Ok(login) => login,
+        Err(line) => {
+            screen.note(format!("ERROR: {line}"));
+            return Ok(exit::FAILED);
+        }
+    };
     let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
     let config = match prepared {
         Ok(config) => config,
@@ -64,15 +72,24 @@ pub(crate) async fn run(
             return Ok(exit::FAILED);
         }
     };
-    let client = match Client::connect(&config, &registry).await {
+    let connection = match Client::connect(&config, &registry).await {
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = match events {
-        Some(wanted) => events::follow(screen, &client, &wanted).await,
-        None => carry_out(screen, &client, &arguments, user).await,
+    let logged_in = match login::log_in(login, &connection).await {
+        Ok(logged_in) => logged_in,
+        Err(line) => {
+            screen.note(escape_line(&format!("ERROR: {line}")));
+            connection.shutdown().await;
+            return Ok(exit::FAILED);
+        }
     };
-    client.shutdown().await;
+    let client = login::working(logged_in.as_ref(), &connection);
+    let code = match events {
+        Some(wanted) => events::follow(screen, client, &wanted).await,
+        None => carry_out(screen, client, &arguments, user).await,
+    };
+    login::end(logged_in, &connection).await;
     code
 }
 

@@ -14,6 +14,7 @@ use saline_targeting::CompiledTarget;
 
 use super::about::{self, Role};
 use super::follow::PublishedJob;
+use super::login::{self, Login};
 use super::master_away::until_answered;
 use super::preview_target::{GrainsUnknown, preview_target, warn_without_pillar};
 use super::{compiled, failed};
@@ -60,6 +61,13 @@ pub(crate) async fn saline(
     let Some(target) = compiled(screen, "saline", arguments.target()) else {
         return Ok(exit::USAGE);
     };
+    let login = match Login::prepare(screen, &arguments.login) {
+        Ok(login) => login,
+        Err(line) => {
+            screen.note(format!("ERROR: {line}"));
+            return Ok(exit::FAILED);
+        }
+    };
     let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
     let config = match prepared {
         Ok(config) => config,
@@ -79,14 +87,23 @@ pub(crate) async fn saline(
         }
         connected = Client::connect(&config, &registry) => connected,
     };
-    let client = match connected {
+    let connection = match connected {
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
+    let logged_in = match login::log_in(login, &connection).await {
+        Ok(logged_in) => logged_in,
+        Err(line) => {
+            screen.note(escape_line(&format!("ERROR: {line}")));
+            connection.shutdown().await;
+            return Ok(exit::FAILED);
+        }
+    };
+    let client = login::working(logged_in.as_ref(), &connection);
     let code = match arguments.targeting.preview_target {
         true => {
             let include_unknown = arguments.targeting.include_unknown;
-            preview_target(screen, &client, target, include_unknown, &arguments.output).await
+            preview_target(screen, client, target, include_unknown, &arguments.output).await
         }
         false => {
             let heartbeat = config.heartbeat_interval;
@@ -95,14 +112,14 @@ pub(crate) async fn saline(
                 &arguments,
                 (target, arg),
                 user,
-                &client,
+                client,
                 heartbeat,
                 &mut interrupt,
             )
             .await
         }
     };
-    client.shutdown().await;
+    login::end(logged_in, &connection).await;
     code
 }
 

@@ -10,6 +10,7 @@ mod event_rates;
 mod events;
 mod handshakes;
 mod listener;
+mod logins;
 mod operator_keys;
 mod operator_rules;
 mod revocation;
