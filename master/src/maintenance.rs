@@ -221,6 +221,17 @@ impl Maintenance {
         let Some(kept) = self.settings.now().pending_key_expiry else {
             return;
         };
+        let expire_apis = move |keys: &KeyStore| keys.apis().expire(kept);
+        match self.keys.with_minions(expire_apis).await {
+            Some(Ok(expired)) => {
+                for name in expired {
+                    tracing::info!("removed the pending key of API {name}: pending_key_days");
+                }
+            }
+            Some(Err(error)) => tracing::error!("old keys of APIs were not removed: {error}"),
+            // The runtime logs why.
+            None => {}
+        }
         let expire = move |keys: &KeyStore| keys.expire(kept);
         match self.keys.with_minions(expire).await {
             Some(Ok(expired)) => {

@@ -17,6 +17,8 @@ pub enum Role {
     Caller = 2,
     /// An operator, who gives orders.
     Operator = 3,
+    /// A host of the HTTP API, which acts for users who log in.
+    Api = 4,
 }
 
 impl TryFrom<u8> for Role {
@@ -26,6 +28,7 @@ impl TryFrom<u8> for Role {
             1 => Ok(Self::Minion),
             2 => Ok(Self::Caller),
             3 => Ok(Self::Operator),
+            4 => Ok(Self::Api),
             other => Err(other),
         }
     }
@@ -35,7 +38,7 @@ impl TryFrom<u8> for Role {
 /// Noise key. After libp2p's noise specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
-    /// The minion's id, or the operator's name; empty for a master.
+    /// The minion's id, or the name of the operator or of the API; empty for a master.
     pub id: String,
     /// The Ed25519 public key, 32 bytes.
     pub identity: [u8; 32],

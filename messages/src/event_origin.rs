@@ -29,6 +29,8 @@ pub enum OriginKind {
     Schedule,
     /// A file of the reactor.
     Reaction,
+    /// A host of the HTTP API, in its own name.
+    Api,
     /// A kind that this version does not know.
     Unknown,
 }
@@ -45,6 +47,7 @@ impl OriginKind {
         Self::Runner,
         Self::Schedule,
         Self::Reaction,
+        Self::Api,
     ];
 
     /// Returns the name of the kind in an event.
@@ -59,6 +62,7 @@ impl OriginKind {
             Self::Runner => "runner",
             Self::Schedule => "schedule",
             Self::Reaction => "reaction",
+            Self::Api => "api",
             Self::Unknown => "unknown",
         }
     }
@@ -74,7 +78,7 @@ impl OriginKind {
 pub struct EventOrigin {
     /// The kind of the party.
     pub kind: OriginKind,
-    /// The minion's id, the name of the operator, the user or the job of a schedule, the jid of the run, or the path of the reaction's
+    /// The minion's id, the name of the operator, the API, the user or the job of a schedule, the jid of the run, or the path of the reaction's
     /// file; empty for the
     /// master.
     pub id: String,
@@ -121,6 +125,11 @@ impl EventOrigin {
     /// Returns the origin of what a file of the reactor does, by its path.
     pub fn reaction(file: &str) -> Self {
         Self::of(OriginKind::Reaction, file)
+    }
+
+    /// Returns the origin of what an API does in its own name.
+    pub fn api(name: &str) -> Self {
+        Self::of(OriginKind::Api, name)
     }
 
     /// Returns the origin of what a run does.

@@ -75,6 +75,15 @@ pub enum KeyAction {
     Delete,
 }
 
+/// An action on keys of APIs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApiKeyAction {
+    /// Moves the key into `apis`.
+    Accept,
+    /// Deletes the key.
+    Delete,
+}
+
 /// A request about keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyRequest {
@@ -92,6 +101,16 @@ pub enum KeyRequest {
     },
     /// Makes the identity that the master's next start takes over, unless there is one.
     RotateIdentity,
+    /// Applies an action to keys of APIs.
+    ActOnApis {
+        /// Identifies the request, so that it acts once if it is repeated.
+        request_id: RequestId,
+        /// What becomes of the keys.
+        action: ApiKeyAction,
+        /// The keys as they were shown to the operator, pending or accepted. Where another key has come into the place of one,
+        /// or none is there any more, nothing is done.
+        keys: Vec<KeyEntry>,
+    },
 }
 
 /// The reply to a request about keys.
@@ -109,6 +128,9 @@ pub struct KeyReply {
     /// The minions whose accepted keys have all gone at once, as when their folder is not mounted; for `List`. An
     /// operator deletes them as an accepted [`NO_KEY`](KeyEntry::NO_KEY).
     pub missing: Vec<MinionId>,
+    /// All keys of APIs for `List`, pending and accepted ones under the names of the APIs; the changed keys in their new state
+    /// for `ActOnApis`.
+    pub apis: Vec<KeyEntry>,
     /// The warning for the operator.
     pub warnings: Vec<OrderWarning>,
 }

@@ -62,7 +62,7 @@ pub use job::{
     CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, RETCODE_INTERRUPTED, Return, ReturnVerdict,
     SignedJob, StoredReturn,
 };
-pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
+pub use keys::{ApiKeyAction, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use login::{
     ActAsRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, MAX_LOGIN_TEXT, NetapiClient,
     Password,

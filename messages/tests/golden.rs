@@ -10,22 +10,22 @@
 use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    ActAsRequest, Admission, ArgumentPlace, Arguments, Batch, BatchRequest, BatchSize, CallerReply,
-    CallerRequest, CallerReturn, EndedRun, Event, EventCursor, EventOrigin, EventsPage,
-    EventsRequest, ExpiryAck, Extension, FileEntry, FileKind, FilePlace, FileRefusal, FileReply,
-    FileRequest, FilesPage, FoundEntry, FunctionsReport, GrainsReport, GroupKeyMaterial, Heartbeat,
-    HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply,
-    KeyRequest, KeyState, Known, LastSeen, Lease, LoggedIn, LoginReply, LoginRequest, LoginToken,
-    MineEntry, MinePage, MineRefusal, MineReply, MineRequest, MinionEvent, MinionEvents,
-    MinionFunctions, MinionId, MinionJobState, MinionPillar, MinionReply, MinionRequest, MustClaim,
-    NetapiClient, NewToken, OperatorReply, OperatorRequest, OrderWarning, Outgoing, Part, Password,
-    PeerVersion, PendingRequest, PillarRefusal, PillarReply, PillarRequest, PlannedEnd,
-    ProtocolVersions, PublicationAddress, PublishRequest, Published, Reconciliation,
-    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun, Secrets,
-    SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches, TokenEntry,
-    TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId, UploadReply,
-    UploadRequest, Welcome, decode, encode,
+    ActAsRequest, Admission, ApiKeyAction, ArgumentPlace, Arguments, Batch, BatchRequest,
+    BatchSize, CallerReply, CallerRequest, CallerReturn, EndedRun, Event, EventCursor, EventOrigin,
+    EventsPage, EventsRequest, ExpiryAck, Extension, FileEntry, FileKind, FilePlace, FileRefusal,
+    FileReply, FileRequest, FilesPage, FoundEntry, FunctionsReport, GrainsReport, GroupKeyMaterial,
+    Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry,
+    KeyReply, KeyRequest, KeyState, Known, LastSeen, Lease, LoggedIn, LoginReply, LoginRequest,
+    LoginToken, MineEntry, MinePage, MineRefusal, MineReply, MineRequest, MinionEvent,
+    MinionEvents, MinionFunctions, MinionId, MinionJobState, MinionPillar, MinionReply,
+    MinionRequest, MustClaim, NetapiClient, NewToken, OperatorReply, OperatorRequest, OrderWarning,
+    Outgoing, Part, Password, PeerVersion, PendingRequest, PillarRefusal, PillarReply,
+    PillarRequest, PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published,
+    Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun,
+    Secrets, SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches,
+    TokenEntry, TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId,
+    UploadReply, UploadRequest, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -681,6 +681,19 @@ fn operator(lines: &mut String) {
             OperatorRequest::Keys(act),
         );
     }
+    for action in [ApiKeyAction::Accept, ApiKeyAction::Delete] {
+        let act = KeyRequest::ActOnApis {
+            request_id: request_id(),
+            action,
+            keys: vec![KeyEntry {
+                id: id(),
+                state: KeyState::Pending,
+                identity: [1; 32],
+            }],
+        };
+        let name = format!("Keys.ActOnApis.{action:?}");
+        request(lines, &name, OperatorRequest::Keys(act));
+    }
     runner_requests(lines);
     let publish = PublishRequest {
         request_id: request_id(),
@@ -875,6 +888,11 @@ fn operator(lines: &mut String) {
         next_master: Some([3; 32]),
         duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
         missing: vec![id()],
+        apis: vec![KeyEntry {
+            id: id(),
+            state: KeyState::Accepted,
+            identity: [4; 32],
+        }],
         warnings: vec![not_audited()],
     };
     reply(lines, "Keys", OperatorReply::Keys(keys));

@@ -8,7 +8,9 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use saline_channel::PublicIdentity;
 use saline_config::LogLevel;
-use saline_messages::{KeyAction, KeyState, MAX_TOKEN_TIME, MAX_TOKEN_USES, MinionId, TokenName};
+use saline_messages::{
+    ApiKeyAction, KeyAction, KeyState, MAX_TOKEN_TIME, MAX_TOKEN_USES, MinionId, TokenName,
+};
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, ProcessOptions, Refused, read};
 
@@ -44,6 +46,8 @@ pub(crate) enum KeyVerb {
         /// Only show what would be accepted.
         is_dry_run: bool,
     },
+    /// Change the key of an API that has this fingerprint, in lower case.
+    ActOnApi(ApiKeyAction, String),
     /// Make a new group key.
     RotateGroupKey,
     /// Make the identity that the master's next start takes over.
@@ -105,6 +109,17 @@ fn hours(text: &str) -> Result<u64, String> {
         .ok()
         .filter(|milliseconds| (1..=MAX_TOKEN_TIME).contains(milliseconds))
         .ok_or_else(wrong)
+}
+
+/// Reads a whole fingerprint, and returns it in lower case.
+fn fingerprint(text: &str) -> Result<String, String> {
+    let fingerprint = text.to_ascii_lowercase();
+    match PublicIdentity::is_fingerprint(&fingerprint) {
+        true => Ok(fingerprint),
+        false => Err(format!(
+            "'{text}' is not a whole fingerprint, as saline-key -L prints it"
+        )),
+    }
 }
 
 /// The command line of `saline-key`.
@@ -239,6 +254,20 @@ pub(crate) struct KeyArguments {
     #[arg(long)]
     pub(crate) hash_password: bool,
 
+    /// Accept the key with this fingerprint, with --api that of a host of the HTTP API: -L shows those that wait. The keys of other
+    /// operators are put into pki_dir/operators by hand.
+    #[arg(long, value_name = "FINGERPRINT", requires = "api", value_parser = fingerprint)]
+    accept_operator: Option<String>,
+
+    /// Accept the key of --accept-operator as that of a host of the HTTP API, which may act for users who log in and do next to
+    /// nothing in its own name.
+    #[arg(long, requires = "accept_operator")]
+    api: bool,
+
+    /// Delete the key with this fingerprint of a host of the HTTP API, accepted or waiting. What the host asks for next is refused.
+    #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint)]
+    delete_operator: Option<String>,
+
     /// Generate the key pair of a minion with this id, for a minion that is set up before it runs.
     #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
     gen_keys: Option<MinionId>,
@@ -359,12 +388,14 @@ impl KeyArguments {
             read.make_token,
             read.list_tokens,
             read.revoke_token.is_some(),
+            read.accept_operator.is_some(),
+            read.delete_operator.is_some(),
         ];
         if verbs.into_iter().filter(|asked| *asked).count() > 1 {
             return Err(Refused::usage(
                 USAGE,
                 "one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, hash-password, rotate-aes-key, \
-                 rotate-identity, make-token, list-tokens or revoke-token",
+                 rotate-identity, make-token, list-tokens, revoke-token, accept-operator or delete-operator",
             ));
         }
         Ok(read)
@@ -388,6 +419,12 @@ impl KeyArguments {
 
     /// Returns the action; without an option, all keys are listed.
     pub(crate) fn verb(&self) -> KeyVerb {
+        if let Some(fingerprint) = &self.accept_operator {
+            return KeyVerb::ActOnApi(ApiKeyAction::Accept, fingerprint.clone());
+        }
+        if let Some(fingerprint) = &self.delete_operator {
+            return KeyVerb::ActOnApi(ApiKeyAction::Delete, fingerprint.clone());
+        }
         if self.rotate_aes_key {
             return KeyVerb::RotateGroupKey;
         }

@@ -442,7 +442,7 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     insta::assert_snapshot!(error("saline-key -A -D"), @"
     Usage: saline-key [options]
 
-    saline-key: error: one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, hash-password, rotate-aes-key, rotate-identity, make-token, list-tokens or revoke-token
+    saline-key: error: one thing at a time: list, accept, accept-list, reject, delete, print, finger, gen-keys, hash-password, rotate-aes-key, rotate-identity, make-token, list-tokens, revoke-token, accept-operator or delete-operator
     ");
     insta::assert_snapshot!(error("saline-key -a web1 --finger web1"), @"
     Usage: saline-key [options]

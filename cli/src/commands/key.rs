@@ -1,6 +1,7 @@
-//! `saline-key`: the keys of minions.
+//! `saline-key`: the keys of minions, and of hosts of the HTTP API.
 
 mod accept_list;
+mod apis;
 mod change;
 mod generate;
 mod hash_password;
@@ -118,8 +119,10 @@ impl KeyCommand<'_> {
                         true => LastSeenOfKeys::read(screen, self.store, &keys).await,
                         false => LastSeenOfKeys::default(),
                     };
+                    let apis = matching(&reply.apis, &selection, &glob);
                     let shown = Shown {
                         listing,
+                        apis,
                         selection: &selection,
                         shows_master: glob.matches(MASTERS),
                         keys,
@@ -138,6 +141,9 @@ impl KeyCommand<'_> {
                 states,
                 is_dry_run,
             } => self.accept_list(screen, &path, &states, is_dry_run).await,
+            KeyVerb::ActOnApi(action, fingerprint) => {
+                self.act_on_api(screen, action, &fingerprint).await
+            }
             KeyVerb::RotateGroupKey => self.rotate_group_key(screen).await,
             KeyVerb::RotateIdentity => self.rotate_identity(screen).await,
             KeyVerb::MakeToken(wanted) => self.make_token(screen, wanted).await,

@@ -14,6 +14,10 @@ pub(crate) enum Heading {
     Local,
     /// Keys of minions in this state.
     State(KeyState),
+    /// Accepted keys of APIs.
+    Apis,
+    /// Keys of APIs that wait to be accepted.
+    PendingApis,
 }
 
 impl Heading {
@@ -24,28 +28,34 @@ impl Heading {
             Self::State(KeyState::Denied) => "Denied Keys:",
             Self::State(KeyState::Pending) => "Unaccepted Keys:",
             Self::State(KeyState::Rejected) => "Rejected Keys:",
+            Self::Apis => "Accepted API Keys:",
+            Self::PendingApis => "Unaccepted API Keys:",
         }
     }
 
     fn colours(self) -> (Colour, Colour) {
         match self {
             Self::Local | Self::State(KeyState::Denied) => (Colour::LightMagenta, Colour::Magenta),
-            Self::State(KeyState::Accepted) => (Colour::LightGreen, Colour::Green),
-            Self::State(KeyState::Pending) => (Colour::LightRed, Colour::Red),
+            Self::State(KeyState::Accepted) | Self::Apis => (Colour::LightGreen, Colour::Green),
+            Self::State(KeyState::Pending) | Self::PendingApis => (Colour::LightRed, Colour::Red),
             Self::State(KeyState::Rejected) => (Colour::LightBlue, Colour::Blue),
         }
     }
 
     /// Returns all headings in the order in which they are printed.
     fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::Local).chain(KeyState::ALL.map(Self::State))
+        std::iter::once(Self::Local)
+            .chain(KeyState::ALL.map(Self::State))
+            .chain([Self::Apis, Self::PendingApis])
     }
 
-    /// Returns the heading's name in JSON: Salt's names of the folders.
+    /// Returns the heading's name in JSON: the names of the folders, which are Salt's for minions.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::State(state) => state.folder(),
+            Self::Apis => "apis",
+            Self::PendingApis => "apis_pre",
         }
     }
 }

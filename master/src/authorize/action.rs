@@ -144,7 +144,7 @@ impl Action {
     pub fn of_keys(request: &KeyRequest) -> Self {
         match request {
             KeyRequest::List => Self::ListKeys,
-            KeyRequest::Act { .. } => Self::ChangeKeys,
+            KeyRequest::Act { .. } | KeyRequest::ActOnApis { .. } => Self::ChangeKeys,
             KeyRequest::RotateIdentity => Self::RotateIdentity,
         }
     }

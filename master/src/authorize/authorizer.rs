@@ -7,6 +7,7 @@ use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, calls, is_compound, is_secret};
 use saline_targeting::TooManySteps;
 
+use super::api::judge_api;
 use super::job_functions::shown;
 use super::{
     About, Action, Admits, Allowed, ExternalUser, JobFunction, LocalUser, Principal, Reached,
@@ -137,6 +138,7 @@ impl Authorizer {
                     .judge(principal, action, about),
                 }
             }
+            Principal::Api(_) if is_operators => judge_api(principal, action, about),
             Principal::LocalUser(user) if is_operators => {
                 let access = self.settings.access();
                 if let Some(refusal) = blacklisted(&access, principal, &user.name, about) {
@@ -169,6 +171,7 @@ impl Authorizer {
             Principal::LocalRoot
             | Principal::MasterUser
             | Principal::Operator(_)
+            | Principal::Api(_)
             | Principal::LocalUser(_)
             | Principal::ExternalUser(_)
             | Principal::Schedule(_)
@@ -253,7 +256,7 @@ fn own_rules<'a>(
             let rules = access.reactor_acl.as_ref()?;
             Some(rules.iter().collect())
         }
-        Principal::Minion(_) | Principal::Caller(_) => Some(Vec::new()),
+        Principal::Minion(_) | Principal::Caller(_) | Principal::Api(_) => Some(Vec::new()),
     }
 }
 

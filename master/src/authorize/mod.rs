@@ -7,11 +7,13 @@
 //! | `action` | what is asked for: one action for each verb of each audience |
 //! | `about`, `answer` | what the question is about, and what it is answered |
 //! | `authorizer` | the decision |
+//! | `api` | the decision about a host of the HTTP API |
 //! | `job_functions` | the functions of minions that reach jobs, and whose job a call names |
 
 mod about;
 mod action;
 mod answer;
+mod api;
 mod authorizer;
 mod job_functions;
 mod principal;

@@ -21,6 +21,9 @@ const SCHEDULE: &str = "schedule ";
 /// The beginning of the name under which the store has what a file of the reactor ordered.
 const REACTION: &str = "reaction ";
 
+/// The beginning of the name under which the store has what an API ordered in its own name.
+const API: &str = "API ";
+
 /// The beginning of the name under which the store has what `saline-call` ran on a minion's machine.
 const CALLER: &str = "saline-call on ";
 
@@ -39,6 +42,9 @@ pub enum Principal {
     Operator(String),
     /// A user who logged in, and for whom another principal brings the requests. Its rules are looked up for each decision.
     ExternalUser(Arc<ExternalUser>),
+    /// A host of the HTTP API with a key in `pki_dir/apis`, by name, in its own name: it asks for users who log in, and may do
+    /// next to nothing itself.
+    Api(MinionId),
     /// A job of the master's schedule, by its name. Root owns the file that has it.
     Schedule(String),
     /// A file of the reactor, by its path. Root owns it, but what it does may be chosen by what a minion says: `reactor_acl`
@@ -84,6 +90,7 @@ impl Principal {
             | Self::LocalUser(_)
             | Self::ExternalUser(_)
             | Self::Operator(_)
+            | Self::Api(_)
             | Self::Schedule(_)
             | Self::Reaction(_)
             | Self::Caller(_) => None,
@@ -98,6 +105,7 @@ impl Principal {
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
             Self::ExternalUser(user) => format!("{EXTERNAL_USER}{} {}", user.way, user.name),
             Self::Operator(name) => name.clone(),
+            Self::Api(name) => format!("{API}{name}"),
             Self::Schedule(name) => format!("{SCHEDULE}{name}"),
             Self::Reaction(file) => format!("{REACTION}{file}"),
             Self::Minion(id) => format!("minion {id}"),
@@ -115,6 +123,7 @@ impl Principal {
             | Self::LocalUser(_)
             | Self::ExternalUser(_)
             | Self::Operator(_)
+            | Self::Api(_)
             | Self::Schedule(_)
             | Self::Reaction(_) => origin_of_owner(&self.owner()),
         }
@@ -128,6 +137,7 @@ impl Principal {
             }
             Self::LocalUser(_)
             | Self::ExternalUser(_)
+            | Self::Api(_)
             | Self::Schedule(_)
             | Self::Reaction(_)
             | Self::Minion(_)
@@ -157,6 +167,9 @@ pub(crate) fn origin_of_owner(owner: &str) -> EventOrigin {
         let name = user.split_once(' ').map_or(user, |(_, name)| name);
         return EventOrigin::external_user(name);
     }
+    if let Some(name) = owner.strip_prefix(API) {
+        return EventOrigin::api(name);
+    }
     if let Some(file) = owner.strip_prefix(REACTION) {
         return EventOrigin::reaction(file);
     }
@@ -179,6 +192,7 @@ impl fmt::Display for Principal {
                 write!(f, "external user {name} ({way}, through {through})")
             }
             Self::Operator(name) => write!(f, "operator {name}"),
+            Self::Api(name) => write!(f, "API {name}"),
             Self::Schedule(name) => write!(f, "schedule {name}"),
             Self::Reaction(file) => write!(f, "reaction {file}"),
             Self::Minion(id) => write!(f, "minion {id}"),

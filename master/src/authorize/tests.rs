@@ -86,6 +86,7 @@ fn principals() -> Vec<(&'static str, Principal)> {
         ("external with @all", external("xena", LoginWay::Auto)),
         ("external without", external("nobody", LoginWay::Auto)),
         ("external by no way", external("xena", LoginWay::File)),
+        ("API", Principal::Api(id("web"))),
         ("schedule", Principal::Schedule("backup".into())),
         ("reaction", Principal::Reaction("/srv/reactor/a.sls".into())),
         ("minion", Principal::Minion(id("web1"))),
@@ -174,6 +175,7 @@ external with rules yyy.y..y....y.y...
 external with @all  yyyyyyyyyyyyy.y...
 external without    ............y.....
 external by no way  ............y.....
+API                 ....y.......yy....
 schedule            yyyy...y..........
 reaction            yyyy..yy..........
 minion              ...............y.y
@@ -327,6 +329,70 @@ publisher_acl_blacklist: {users: [mallory], modules: [cp.recv]}
         decide(&rules, "bob"),
         "local user bob may not run cp.recv: no rule of publisher_acl in the master's configuration allows it"
     );
+}
+
+#[test]
+fn an_api_fires_the_events_of_its_hooks_and_begins_nothing_else() {
+    let api = Principal::Api(id("web"));
+    let runs = |fun: &str, positional: &[&str], named: &[(&str, &str)]| {
+        let arguments = Arguments {
+            positional: positional.iter().map(|text| Value::from(*text)).collect(),
+            named: named
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
+                .collect(),
+        };
+        let about = About::Function {
+            fun,
+            arguments: &arguments.pack(),
+            minions: Reached::NONE,
+            job: None,
+        };
+        // No rule of operators gives an API more.
+        let rules = "operators: {web: ['@all'], 'API web': ['@all'], '*': ['@all']}\n";
+        let decided = authorizer(rules).authorize(&api, Action::BeginRun, about);
+        decided.map(|allowed| allowed.rule.into_owned())
+    };
+    let hook = "salt/netapi/hook/deploy/web1";
+    let allowed = Ok("events of its hooks".to_owned());
+    assert_eq!(runs("event.send", &[hook], &[]), allowed);
+    assert_eq!(runs("event.send", &[hook, "data"], &[]), allowed);
+    assert_eq!(
+        runs("event.send", &[], &[("data", "x"), ("tag", hook)]),
+        allowed
+    );
+    for tag in [
+        "salt/netapi/hook/",
+        "salt/netapi/hook",
+        "salt/netapi/hooks/a",
+        "salt/netapi/hook/../../minion/m1/start",
+        "salt/netapi/hook/./a",
+        "salt/netapi/hook/a/..",
+        "salt/netapi/hook//a",
+        "Salt/netapi/hook/a",
+        "salt/minion/m1/start",
+        "my/event",
+        "",
+    ] {
+        assert!(runs("event.send", &[tag], &[]).is_err(), "{tag:?}");
+        assert!(runs("event.send", &[], &[("tag", tag)]).is_err(), "{tag:?}");
+    }
+    assert!(runs("event.send", &[hook], &[("tag", "my/event")]).is_err());
+    assert!(runs("event.send", &[], &[("tag", hook), ("tag", "my/event")]).is_err());
+    assert!(runs("event.send", &[], &[]).is_err());
+    for fun in [
+        "event.read",
+        "jobs.list_jobs",
+        "manage.up",
+        "salt.cmd",
+        "EVENT.SEND",
+    ] {
+        let refusal = runs(fun, &[hook], &[]).unwrap_err();
+        let told = format!("API web may not run {fun} on the master: ");
+        assert!(refusal.line.starts_with(&told), "{}", refusal.line);
+    }
+    assert!(!authorizer("").sees_all(&api));
+    assert_eq!(authorizer("").known_to(&api, vec![id("web1")]), []);
 }
 
 #[test]

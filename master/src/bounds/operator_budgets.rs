@@ -62,7 +62,9 @@ fn cost(request: &OperatorRequest) -> f64 {
         | OperatorRequest::Cancel { .. }
         | OperatorRequest::RotateGroupKey
         | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
-        | OperatorRequest::Keys(KeyRequest::Act { .. } | KeyRequest::RotateIdentity)
+        | OperatorRequest::Keys(
+            KeyRequest::Act { .. } | KeyRequest::ActOnApis { .. } | KeyRequest::RotateIdentity,
+        )
         | OperatorRequest::Upload(UploadRequest::Begin { .. })
         | OperatorRequest::Login(_)
         | OperatorRequest::Runner(RunnerRequest::Run(_)) => ORDER,

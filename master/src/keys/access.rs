@@ -69,6 +69,22 @@ impl KeyAccess {
         Ok(known == Some((KeyState::Accepted, identity.0)))
     }
 
+    /// Returns the accepted key of the API `name`; none when there is no such API.
+    ///
+    /// # Errors
+    /// As [`is_accepted`](Self::is_accepted).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn api(&self, name: &MinionId) -> Result<Option<[u8; 32]>, KeysUnreadable> {
+        let asked = name.clone();
+        let known = self.with_minions(move |keys| keys.apis().lookup(&asked));
+        known.await.ok_or(KeysUnreadable)?.map_err(|error| {
+            tracing::error!(api = %name, %error, "the key of an API cannot be read");
+            KeysUnreadable
+        })
+    }
+
     /// Returns what the disk says now about the accepted keys of these minions.
     ///
     /// # Cancel safety

@@ -46,7 +46,9 @@ pub struct Applied {
     /// The reply: all keys for a list; for an action the changed keys in their new state, or in
     /// their last one if they were deleted.
     pub keys: Vec<KeyEntry>,
-    /// The changes that were made.
+    /// The keys of APIs: all for a list, the changed ones for an action on them.
+    pub apis: Vec<KeyEntry>,
+    /// The changes of minions' keys that were made.
     pub changes: Vec<KeyChange>,
     /// The identity that the master's next start takes over, if there is one and the request was to list or to rotate.
     pub next_master: Option<[u8; 32]>,
@@ -60,9 +62,11 @@ impl KeyStore {
     pub fn apply(&self, request: &KeyRequest) -> Applied {
         let mut applied = Applied::default();
         applied.error = match request {
-            KeyRequest::List => self.list().map(|keys| {
+            KeyRequest::List => self.list().and_then(|keys| {
                 applied.keys = keys;
+                applied.apis = self.apis.list()?;
                 applied.next_master = self.next_master();
+                Ok(())
             }),
             KeyRequest::RotateIdentity => {
                 let _turn = self.acting();
@@ -70,6 +74,9 @@ impl KeyStore {
                     .map(|next| applied.next_master = Some(next.0))
             }
             KeyRequest::Act { action, keys, .. } => self.act(*action, keys, &mut applied.changes),
+            KeyRequest::ActOnApis { action, keys, .. } => {
+                self.apis.act(*action, keys, &mut applied.apis)
+            }
         }
         .err();
         if let Some(error) = &applied.error {

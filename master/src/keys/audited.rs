@@ -1,27 +1,43 @@
 //! What the audit file says of acts on keys.
 
+use saline_channel::PublicIdentity;
 use saline_config::MasterConfig;
-use saline_messages::{KeyAction, KeyRequest, MinionId};
+use saline_messages::{ApiKeyAction, KeyAction, KeyEntry, KeyRequest, MinionId};
 use saline_protocol::transport::Clock;
 
 use crate::audit::{AuditFile, Details, Outcome, Record, explain};
 use crate::authorize::{Action, Principal};
 
+/// The largest number of APIs that one line names.
+const NAMED_APIS: usize = 16;
+
 /// Returns the minions whose keys a request changes.
 pub(crate) fn named_minions(request: &KeyRequest) -> Vec<MinionId> {
     match request {
         KeyRequest::Act { keys, .. } => keys.iter().map(|key| key.id.clone()).collect(),
-        KeyRequest::List | KeyRequest::RotateIdentity => Vec::new(),
+        // Those of APIs stand in the subject.
+        KeyRequest::List | KeyRequest::RotateIdentity | KeyRequest::ActOnApis { .. } => Vec::new(),
     }
 }
 
 /// Returns the subject in the audit line of a request.
 pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Details<'m> {
-    let KeyRequest::Act {
-        request_id, action, ..
-    } = request
-    else {
-        return Details::default();
+    let (request_id, action) = match request {
+        KeyRequest::Act {
+            request_id, action, ..
+        } => (request_id, action),
+        KeyRequest::ActOnApis {
+            request_id,
+            action,
+            keys,
+        } => {
+            return Details {
+                subject: Some(describe_apis(*action, keys)),
+                request: Some(*request_id),
+                ..Details::default()
+            };
+        }
+        KeyRequest::List | KeyRequest::RotateIdentity => return Details::default(),
     };
     let word = match action {
         KeyAction::Accept => "accept",
@@ -34,6 +50,23 @@ pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Det
         request: Some(*request_id),
         ..Details::default()
     }
+}
+
+/// Returns the subject of an act on keys of APIs: each with its name and its fingerprint.
+fn describe_apis(action: ApiKeyAction, keys: &[KeyEntry]) -> String {
+    let word = match action {
+        ApiKeyAction::Accept => "accept",
+        ApiKeyAction::Delete => "delete",
+    };
+    let named = keys.iter().take(NAMED_APIS).map(|key| {
+        let fingerprint = PublicIdentity(key.identity).fingerprint();
+        format!("API {}, fingerprint {fingerprint}", key.id)
+    });
+    let mut subject: Vec<String> = std::iter::once(word.to_owned()).chain(named).collect();
+    if keys.len() > NAMED_APIS {
+        subject.push(format!("and {} more", keys.len() - NAMED_APIS));
+    }
+    subject.join(", ")
 }
 
 /// Notes a request that is carried out without a master, if it changes something. Blocks on the disk.

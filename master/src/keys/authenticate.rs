@@ -13,7 +13,7 @@ use super::{Acting, KeyStore};
 use crate::settings::{Decided, KeyPolicy};
 
 /// How often it is noted that a pending or denied key is still presented.
-const TOUCHED: Duration = Duration::from_secs(3_600);
+pub(super) const TOUCHED: Duration = Duration::from_secs(3_600);
 
 /// Takes a use of the token that came with a key: returns the name of the token once the use is on the disk.
 pub type TakeUse<'t> = &'t dyn Fn() -> Result<TokenName, TokenRefusal>;

@@ -1,11 +1,12 @@
 //! The key store: accepted, pending, rejected and denied keys in Salt's four folders, so that
-//! operators can seed and copy them; and the keys of operators.
+//! operators can seed and copy them; and the keys of operators and of hosts of the HTTP API.
 //!
 //! The disk is the truth, also while a master runs. Every call blocks on it, so call it where
 //! blocking is allowed.
 
 mod access;
 mod act;
+mod apis;
 mod audited;
 mod authenticate;
 mod copy;
@@ -30,6 +31,7 @@ use saline_protocol::transport::Clock;
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
+pub use apis::{ApiKeys, ApiVerdict};
 pub(crate) use audited::{describe, named_minions};
 pub use authenticate::Verdict;
 pub use external_changes::{ExternalChange, KeyChanges};
@@ -57,6 +59,7 @@ pub struct KeyStore {
     /// Apart from `acting`, under whose lock files are synced: every publication needs the ids.
     ids: Mutex<Ids>,
     acting: Mutex<Acting>,
+    apis: ApiKeys,
     /// Held while the keys are copied for a backup.
     copying: Mutex<()>,
 }
@@ -106,8 +109,14 @@ impl KeyStore {
             rejected: folder(KeyState::Rejected)?,
             ids: Mutex::default(),
             acting: Mutex::default(),
+            apis: ApiKeys::open(pki_dir, clock)?,
             copying: Mutex::default(),
         })
+    }
+
+    /// Returns the keys of APIs.
+    pub fn apis(&self) -> &ApiKeys {
+        &self.apis
     }
 
     /// Returns the state and the key of an id now. If it has keys in several states, accepted counts before pending,

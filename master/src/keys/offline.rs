@@ -32,6 +32,7 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
             // Only a running master sees minions.
             duplicates: Vec::new(),
             missing: Vec::new(),
+            apis: applied.apis,
             warnings: noted
                 .err()
                 .map(OrderWarning::NotAudited)

@@ -59,7 +59,8 @@ impl Listener {
                 Principal::LocalRoot
                 | Principal::MasterUser
                 | Principal::LocalUser(_)
-                | Principal::Operator(_),
+                | Principal::Operator(_)
+                | Principal::Api(_),
                 SessionState::Accepted,
             ) => encode(&self.operator(session, class, plain).await),
         }
@@ -227,6 +228,7 @@ fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
         | Principal::ExternalUser(_)
         | Principal::Schedule(_)
         | Principal::Reaction(_)
-        | Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
+        | Principal::Operator(_)
+        | Principal::Api(_) => encode(&OperatorReply::Refused(why)),
     }
 }

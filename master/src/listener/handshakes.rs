@@ -13,6 +13,7 @@ use saline_protocol::transport::{Clock, NoPlace, Peer, Source};
 
 use super::resume_times::ResumeTimes;
 use super::{BUSY_DELAY, Listener};
+use crate::authorize::Principal;
 use crate::bounds::{Rate, TokenBuckets};
 use crate::keys::KeysUnreadable;
 use crate::peers::AdmissionDecision;
@@ -124,7 +125,10 @@ impl Listener {
         record.counter = 0;
         let state = match &told {
             Admission::Accepted(_) => SessionState::Accepted,
-            Admission::Pending(_) => SessionState::Unaccepted,
+            // An API whose key waits tells so and tries again later: nothing is held for it.
+            Admission::Pending(_) if !matches!(principal, Principal::Api(_)) => {
+                SessionState::Unaccepted
+            }
             // Whoever is refused has nothing to ask for in a session.
             _ => return Ok(seal(&keys, &record, &told)),
         };

@@ -20,6 +20,7 @@ use crate::publisher::MinionPublisher;
 use crate::sessions::{ListenerKind, Session, Sessions};
 use crate::settings::LiveSettings;
 
+mod api;
 mod local_user;
 mod minion;
 #[cfg(test)]
@@ -114,6 +115,7 @@ impl AdmissionControl {
                 )));
             }
             Role::Caller => return Ok(Some(self.caller(proven).await?)),
+            Role::Api => return self.recognise_api(proven).await,
         }
         let Ok(id) = MinionId::parse(&proven.id) else {
             return Ok(None);
@@ -180,6 +182,7 @@ impl AdmissionControl {
                 // The program asks again, as a minion whose key cannot be read does.
                 AdmissionDecision::of_operator(proven, peer, admission.unwrap_or(Admission::Full))
             }
+            Role::Api => self.api(proven, peer).await,
             Role::Caller => match self.caller(proven).await {
                 Ok(decision) => decision,
                 Err(KeysUnreadable) => AdmissionDecision {
@@ -197,7 +200,9 @@ impl AdmissionControl {
                 self.minion(id, session.identity, session.peer.source, None)
                     .await
             }
-            Principal::Caller(_)
+            // An API makes a new session to ask again.
+            Principal::Api(_)
+            | Principal::Caller(_)
             | Principal::Operator(_)
             | Principal::LocalRoot
             | Principal::MasterUser
@@ -229,6 +234,7 @@ impl AdmissionControl {
             Principal::Schedule(_) | Principal::Reaction(_) | Principal::ExternalUser(_) => {
                 Ok(false)
             }
+            Principal::Api(name) => Ok(self.keys.api(name).await? == Some(session.identity.0)),
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }

@@ -34,6 +34,8 @@ const PER_KEY: usize = 4;
 const CALLERS_PER_KEY: usize = 16;
 /// The largest number of sessions of one user of this machine over the access socket.
 const SESSIONS_PER_USER: usize = 64;
+/// The largest number of sessions of one key of an API: a program has one at a time, and those that it replaced.
+const SESSIONS_PER_API: usize = 16;
 /// The number of unaccepted sessions that are held beyond the number of pending keys.
 const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
@@ -66,7 +68,7 @@ pub(super) struct Table {
     /// The same in about the order of their last request: each with the time of a request that it made,
     /// which may not be its last. Others are left among them for a while.
     by_silence: VecDeque<(u64, SessionId)>,
-    /// The sessions of `all` that belong to callers and to users of this machine, in the order in which they were made.
+    /// The sessions of `all` that belong to callers, to users of this machine and to APIs, in the order in which they were made.
     by_program_owner: HashMap<ProgramOwner, Vec<SessionId>>,
     /// The sessions of `all` that belong to minions, in the order in which they were made.
     pub(super) by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
@@ -107,6 +109,8 @@ enum ProgramOwner {
     Minion(PublicIdentity),
     /// The user of this machine with this number.
     User(u32),
+    /// The host of an API with this key.
+    Api(PublicIdentity),
 }
 
 impl ProgramOwner {
@@ -115,6 +119,7 @@ impl ProgramOwner {
         match &session.principal {
             Principal::Caller(_) => Some((Self::Minion(session.identity), CALLERS_PER_KEY)),
             Principal::LocalUser(user) => Some((Self::User(user.uid), SESSIONS_PER_USER)),
+            Principal::Api(_) => Some((Self::Api(session.identity), SESSIONS_PER_API)),
             Principal::Minion(_)
             | Principal::LocalRoot
             | Principal::MasterUser

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use saline_channel::PublicIdentity;
 use saline_messages::{
-    KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, OrderWarning, decode, encode,
+    ApiKeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, OrderWarning,
+    decode, encode,
 };
 use saline_protocol::transport::Clock;
 
@@ -62,7 +63,9 @@ impl KeyVerbs {
         let request_id = match &request {
             // It makes nothing that is there already.
             KeyRequest::List | KeyRequest::RotateIdentity => None,
-            KeyRequest::Act { request_id, .. } => Some(*request_id),
+            KeyRequest::Act { request_id, .. } | KeyRequest::ActOnApis { request_id, .. } => {
+                Some(*request_id)
+            }
         };
         let warnings = match self.decide(principal, &request).await {
             Ok(warnings) => warnings,
@@ -82,6 +85,10 @@ impl KeyVerbs {
             }
         }
         let is_list = request == KeyRequest::List;
+        let api_action = match &request {
+            KeyRequest::ActOnApis { action, .. } => Some(*action),
+            KeyRequest::List | KeyRequest::Act { .. } | KeyRequest::RotateIdentity => None,
+        };
         let applied = self.keys.with_minions(move |keys| {
             let missing = if is_list { keys.missing() } else { Vec::new() };
             (keys.apply(&request), missing)
@@ -91,6 +98,16 @@ impl KeyVerbs {
         };
         // Also after an error: the changes made before it stand.
         self.follow(principal, &applied.changes).await;
+        if let Some(action) = api_action {
+            for key in &applied.apis {
+                let done = match action {
+                    ApiKeyAction::Accept => "accepts the key of",
+                    // Its session is refused at its next request.
+                    ApiKeyAction::Delete => "deletes the key of",
+                };
+                tracing::info!("{}: {done} API {}", principal.log_name(), key.id);
+            }
+        }
         let reply = match applied.error {
             Some(error) => OperatorReply::Failed(error.to_string()),
             None => self.reply(applied, missing, warnings),
@@ -119,6 +136,7 @@ impl KeyVerbs {
             next_master: applied.next_master,
             duplicates,
             missing,
+            apis: applied.apis,
             warnings,
         })
     }

@@ -47,6 +47,8 @@ pub(super) struct Shown<'k> {
     /// Whether the master's own key is among them.
     pub(super) shows_master: bool,
     pub(super) keys: Vec<&'k KeyEntry>,
+    /// The keys of APIs.
+    pub(super) apis: Vec<&'k KeyEntry>,
     pub(super) last_seen: LastSeenOfKeys,
 }
 
@@ -63,6 +65,7 @@ impl KeyCommand<'_> {
             selection,
             shows_master,
             keys,
+            apis,
             last_seen,
         } = shown;
         let detail = |key: &[u8; 32]| match listing {
@@ -91,6 +94,7 @@ impl KeyCommand<'_> {
             lines.extend(reply.next_master.map(|next| line(NEXT_MASTERS, &next)));
             groups.insert(0, (Heading::Local, lines));
         }
+        groups.extend(api_groups(&apis, listing));
         if groups.is_empty() {
             return self.no_match(screen, selection);
         }
@@ -131,6 +135,32 @@ impl KeyCommand<'_> {
             },
         }
     }
+}
+
+/// Returns the keys of APIs under their headings, each with its fingerprint: whoever accepts one names it by that. Salt has
+/// none, so there is no heading without a key.
+fn api_groups(apis: &[&KeyEntry], listing: KeyListing) -> Groups {
+    let line = |key: &KeyEntry| Line {
+        name: key.id.to_string(),
+        detail: match listing {
+            KeyListing::Keys if key.holds_key() => {
+                let pem = PublicIdentity(key.identity).to_pem();
+                Some(pem.trim_end().to_owned())
+            }
+            KeyListing::Keys | KeyListing::Names | KeyListing::Fingerprints => fingerprint(key),
+        },
+        remark: None,
+    };
+    let under = |state: KeyState, heading: Heading| {
+        let keys = apis.iter().filter(|key| key.state == state);
+        let lines: Vec<Line> = keys.map(|key| line(key)).collect();
+        (!lines.is_empty()).then_some((heading, lines))
+    };
+    let groups = [
+        under(KeyState::Accepted, Heading::Apis),
+        under(KeyState::Pending, Heading::PendingApis),
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 /// Says that the accepted keys of these minions are missing, if there are any.
@@ -227,7 +257,9 @@ pub(super) fn group(
 
 /// Returns the groups as data: names, or names with their details.
 fn data(groups: &Groups) -> Value {
-    let order = std::iter::once(Heading::Local).chain(JSON_ORDER.map(Heading::State));
+    let order = std::iter::once(Heading::Local)
+        .chain(JSON_ORDER.map(Heading::State))
+        .chain([Heading::Apis, Heading::PendingApis]);
     Value::Map(
         order
             .filter_map(|heading| groups.iter().find(|(found, _)| *found == heading))

@@ -129,7 +129,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
             };
             let keys = match request {
                 KeyRequest::List => vec![entry("m0", KeyState::Pending), damaged],
-                KeyRequest::RotateIdentity => Vec::new(),
+                KeyRequest::RotateIdentity | KeyRequest::ActOnApis { .. } => Vec::new(),
                 KeyRequest::Act { action, .. } => {
                     assert_eq!(action, KeyAction::Delete);
                     vec![damaged]
@@ -184,7 +184,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
             KeyRequest::List => (0..=PORTION)
                 .map(|number| entry(&format!("m{number:04}"), KeyState::Pending))
                 .collect(),
-            KeyRequest::RotateIdentity => Vec::new(),
+            KeyRequest::RotateIdentity | KeyRequest::ActOnApis { .. } => Vec::new(),
             KeyRequest::Act { keys, .. } => {
                 if asked.replace_with(|times| *times + 1) > 0 {
                     return Err("the master is away".to_owned());

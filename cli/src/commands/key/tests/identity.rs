@@ -15,6 +15,7 @@ async fn rotated(line: &str, answers: &[&str], waits: bool) -> (String, usize) {
             next_master: (rotates || waits).then_some([8; 32]),
             duplicates: Vec::new(),
             missing: Vec::new(),
+            apis: Vec::new(),
             warnings: Vec::new(),
         })
     };

@@ -1,5 +1,6 @@
 //! What `saline-key` prints and asks of the master.
 
+mod apis;
 mod changing;
 mod identity;
 mod listing;
@@ -61,7 +62,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
                 entry("bad", KeyState::Rejected),
                 entry("ok", KeyState::Denied),
             ],
-            KeyRequest::RotateIdentity => Vec::new(),
+            KeyRequest::RotateIdentity | KeyRequest::ActOnApis { .. } => Vec::new(),
             KeyRequest::Act { action, keys, .. } => keys
                 .into_iter()
                 .filter(|key| key.id.as_str() != gone)
@@ -94,6 +95,7 @@ fn reply(keys: Vec<KeyEntry>) -> KeyReply {
         next_master: None,
         duplicates: Vec::new(),
         missing: Vec::new(),
+        apis: Vec::new(),
         warnings: Vec::new(),
     }
 }
@@ -113,7 +115,7 @@ async fn acted(line: &str, keys: &[KeyEntry], missing: &[&str]) -> (String, Vec<
     let act = |_: &MasterConfig, request: KeyRequest| {
         let keys = match request {
             KeyRequest::List => keys.to_vec(),
-            KeyRequest::RotateIdentity => Vec::new(),
+            KeyRequest::RotateIdentity | KeyRequest::ActOnApis { .. } => Vec::new(),
             KeyRequest::Act { keys, .. } => {
                 asked.borrow_mut().extend(keys.iter().cloned());
                 keys

@@ -1,0 +1,69 @@
+//! What a host of the HTTP API may do in its own name.
+
+use std::borrow::Cow;
+
+use saline_messages::{Event, PackedArguments};
+
+use super::{About, Action, Allowed, Principal, Refusal};
+
+/// The function of the master by which an API fires the events of its hooks.
+const HOOK_RUNNER: &str = "event.send";
+
+/// What the tags of these events begin with.
+const HOOKS: &str = "salt/netapi/hook/";
+
+/// Decides what a host of the HTTP API may do in its own name: ask whether the master answers, act for users who log in, and
+/// fire the events of its hooks. No rule gives it more, since whoever takes the host over would have it too.
+pub(super) fn judge_api(
+    principal: &Principal,
+    action: Action,
+    about: About<'_>,
+) -> Result<Allowed, Refusal> {
+    let what = match (action, about) {
+        (Action::Ping | Action::ActForUsers, _) => {
+            return Ok(Allowed {
+                rule: Cow::Borrowed("what every API may do"),
+            });
+        }
+        // Each has its own alone in them.
+        (Action::OwnRun, _) => {
+            return Ok(Allowed {
+                rule: Cow::Borrowed("its own"),
+            });
+        }
+        (Action::BeginRun, About::Function { fun, arguments, .. }) => {
+            if fun == HOOK_RUNNER && fires_hook(arguments) {
+                return Ok(Allowed {
+                    rule: Cow::Borrowed("events of its hooks"),
+                });
+            }
+            format!("run {fun} on the master")
+        }
+        (Action::Publish, About::Function { fun, .. }) => format!("run {fun}"),
+        (action, _) => action.to_string(),
+    };
+    Err(Refusal {
+        rule: Cow::Borrowed("no rule for APIs"),
+        line: format!(
+            "{principal} may not {what}: an API may ask for users who logged in, and in its own name it may ping the master and              fire events below {HOOKS}"
+        ),
+    })
+}
+
+/// Whether the arguments of `event.send` are those of a hook's event. They say once what the tag is.
+fn fires_hook(arguments: &PackedArguments) -> bool {
+    let Ok(arguments) = arguments.unpack() else {
+        return false;
+    };
+    let mut named = arguments.named.iter().filter(|(name, _)| name == "tag");
+    let tag = match (arguments.positional.first(), named.next(), named.next()) {
+        (Some(tag), None, _) | (None, Some((_, tag)), None) => tag,
+        _ => return false,
+    };
+    let is_hook = |tag: &str| {
+        let below = tag.strip_prefix(HOOKS);
+        below.is_some_and(|below| below.split('/').all(|part| part != "." && part != ".."))
+            && Event::topic(tag).is_ok()
+    };
+    tag.as_str().is_some_and(is_hook)
+}
