@@ -16,6 +16,7 @@ mod master_keys;
 pub mod noise;
 mod noise_key;
 mod pem;
+mod pinned_master;
 pub mod publication;
 pub mod record;
 pub mod replay;
@@ -31,6 +32,7 @@ pub use identity::{Identity, PublicIdentity};
 pub use master_identity::MasterIdentity;
 pub use master_keys::{MasterKeys, MasterTrust};
 pub use noise_key::NoiseKey;
+pub use pinned_master::{Distrust, PinnedMaster};
 pub use publication::{PublicationOpener, PublicationRoot};
 pub use session::{
     Credentials, Established, MAX_BUSY_DELAY, MIN_BUSY_DELAY, Session, establish,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_config::MasterConfig;
+use saline_config::{ApiConfig, MasterConfig};
 use saline_messages::{
     EventsPage, EventsRequest, Jid, KeyReply, KeyRequest, LastSeen, LoginReply, LoginRequest,
     LoginToken, MinionId, NetapiClient, OperatorReply, OperatorRequest, OrderWarning, Published,
@@ -18,7 +18,7 @@ use crate::master::Master;
 use crate::operator_session::OperatorSession;
 use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, RunnerSpec};
 
-/// A connection to the master on this machine, with the rights of its local operator, or, for a user who cannot read
+/// A connection to the master: to the one on another host as an API, or to the one on this machine, with the rights of its local operator, or, for a user who cannot read
 /// that one's key, with those that `publisher_acl` gives. Takes any
 /// number of requests at once, and reconnects by itself when the master restarts.
 #[derive(Debug)]
@@ -40,6 +40,25 @@ impl Client {
     /// When the future is dropped, nothing stays connected.
     pub async fn connect(config: &MasterConfig, registry: &Registry) -> Result<Self, ClientError> {
         let session = Arc::new(OperatorSession::connect(config, registry).await?);
+        Ok(Self {
+            master: Arc::clone(&session) as Arc<dyn Master>,
+            session,
+            timeout: config.timeout,
+        })
+    }
+
+    /// Connects to a master on another host as an API, which has a key of its own in `pki_dir`, made at the first connection. The
+    /// master is trusted as a minion trusts it: the first that answers, or the one with `master_finger`. In its own name an API may
+    /// do next to nothing: [`acting`](Self::acting) asks for users.
+    ///
+    /// # Errors
+    /// `ApiKeyPending` until an operator has accepted the key; `MasterUnreachable` when no master answers; others as the
+    /// handshake goes.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, nothing stays connected.
+    pub async fn connect_to(config: &ApiConfig, registry: &Registry) -> Result<Self, ClientError> {
+        let session = Arc::new(OperatorSession::connect_to(config, registry).await?);
         Ok(Self {
             master: Arc::clone(&session) as Arc<dyn Master>,
             session,

@@ -1,13 +1,14 @@
-//! The keys of a session: those of the local operator, or fresh ones of a user whom the master knows by other means.
+//! The keys of a session: those of the local operator, those of an API on a host of its own, or fresh ones of a user whom the
+//! master knows by other means.
 //! No session is made with a key of an operator in `pki_dir/operators`: only programs of one's own, which speak the
 //! protocol themselves, can use such a key today.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use saline_channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey};
-use saline_config::MasterConfig;
-use saline_messages::{ProtocolVersions, Role};
+use saline_channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey, PinnedMaster};
+use saline_config::{ApiConfig, MasterConfig};
+use saline_messages::{MinionId, ProtocolVersions, Role};
 
 use crate::ClientError;
 
@@ -19,6 +20,17 @@ pub(crate) enum SessionKeys {
     /// Fresh ones, for the access socket: the master asks the system who the user is. That the master is the right one
     /// follows from the path of the socket, in a folder that only its user can change.
     Fresh(Credentials),
+    /// Those of an API on a host of its own.
+    Api(ApiKeys),
+}
+
+/// The keys of an API on a host of its own, and the master that it trusts.
+#[derive(Debug)]
+pub(crate) struct ApiKeys {
+    pub(crate) credentials: Credentials,
+    pub(crate) pinned: PinnedMaster,
+    /// The file with the keys that are expected of the master.
+    master: PathBuf,
 }
 
 /// The paths of the key files. They are read for every session, since a reinstalled master has new
@@ -52,6 +64,7 @@ impl SessionKeys {
             Self::Fresh(credentials) => {
                 Ok((credentials.clone(), MasterTrust::FirstUse { finger: None }))
             }
+            Self::Api(api) => Ok((api.credentials.clone(), api.pinned.trust()?)),
         }
     }
 
@@ -60,7 +73,43 @@ impl SessionKeys {
         match self {
             Self::Files(files) => Some(files.master.clone()),
             Self::Fresh(_) => None,
+            Self::Api(api) => Some(api.master.clone()),
         }
+    }
+}
+
+impl ApiKeys {
+    /// Reads the keys in `pki_dir`, or makes them (0600).
+    ///
+    /// # Errors
+    /// `NoApiName` when the configuration names no id and the host's name is none; others when the keys cannot be read or
+    /// written.
+    pub(crate) fn of(config: &ApiConfig) -> Result<Self, ClientError> {
+        let name = match &config.id {
+            Some(id) => id.clone(),
+            None => {
+                let host = rustix::system::uname()
+                    .nodename()
+                    .to_string_lossy()
+                    .into_owned();
+                MinionId::parse(&host).map_err(|_| ClientError::NoApiName { host })?
+            }
+        };
+        let folder = &config.paths.pki_dir;
+        let master = config.master_identity();
+        let pinned = PinnedMaster::new(master.clone(), config.master_finger.clone());
+        Ok(Self {
+            credentials: Credentials {
+                role: Role::Api,
+                id: name.to_string(),
+                // In this order: a new identity removes the Noise key of an old one.
+                identity: Arc::new(Identity::load_or_create(folder).map_err(ClientError::Key)?),
+                noise: NoiseKey::load_or_create(folder).map_err(ClientError::Key)?,
+                versions: ProtocolVersions::OURS,
+            },
+            pinned: pinned.of_api(),
+            master,
+        })
     }
 }
 

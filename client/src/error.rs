@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use saline_channel::{ChannelError, KeyError};
+use saline_channel::{ChannelError, Distrust, KeyError};
 use saline_messages::{Jid, ProtocolVersions, Refusal};
 use saline_protocol::transport;
 
@@ -78,6 +78,51 @@ pub enum ClientError {
         /// The master's decision.
         answer: String,
     },
+    /// No master answers an API on another host.
+    #[error(
+        "no master answers at {endpoints}: is saline-master running there, and are `master` and `transport` in the file `api` right?"
+    )]
+    MasterUnreachable {
+        /// The endpoints that were tried.
+        endpoints: String,
+        /// The error of the last transport.
+        source: transport::Error,
+    },
+    /// The key of this API waits to be accepted.
+    #[error(
+        "the master at {endpoint} has not accepted the key of the API {name} yet: on the master, run `saline-key --accept-operator {fingerprint} --api`"
+    )]
+    ApiKeyPending {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The name under which the key waits.
+        name: String,
+        /// The fingerprint of the key.
+        fingerprint: String,
+    },
+    /// The master does not let this API's key wait.
+    #[error(
+        "the master at {endpoint} does not take the key of the API {name}, fingerprint {fingerprint}: {why}; `saline-key -L` on the master shows the keys that wait, and `saline-key --delete-operator FINGERPRINT` removes one"
+    )]
+    ApiKeyRefused {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The name of the API.
+        name: String,
+        /// The fingerprint of the key.
+        fingerprint: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The name of the host is no name for an API.
+    #[error("the host's name, {host:?}, is no name for an API: set `id` in the file `api`")]
+    NoApiName {
+        /// The host's name.
+        host: String,
+    },
+    /// The master that answers an API is not the trusted one, or which one is cannot be read.
+    #[error("{0}")]
+    Distrust(String),
     /// The master speaks no protocol version that this program speaks.
     #[error(
         "the master at {endpoint} is Saline {software} and speaks protocol {versions}, this program speaks {}: use the programs of one version, and restart saline-master after an upgrade",
@@ -158,6 +203,12 @@ pub enum ClientError {
     /// The system has no randomness for a request id.
     #[error("the system has no randomness")]
     Randomness,
+}
+
+impl From<Distrust> for ClientError {
+    fn from(Distrust(line): Distrust) -> Self {
+        Self::Distrust(line)
+    }
 }
 
 impl ClientError {

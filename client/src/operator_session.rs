@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_channel::{ChannelError, Session, establish};
-use saline_config::MasterConfig;
+use saline_channel::{ChannelError, Credentials, Session, establish};
+use saline_config::{ApiConfig, MasterConfig};
 use saline_messages::{Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb};
 use saline_protocol::transport::{
-    self, Address, Backoff, Clock, Context, Elapsed, Endpoint, ErrorKind, Instant, Limits,
+    self, Address, Backoff, Clock, Context, Elapsed, Endpoint, ErrorKind, Instant, Limits, Options,
     Registry, Subscriber, TopicFilter,
 };
 use tokio::sync::Mutex;
 
 use crate::ClientError;
-use crate::credentials::{KeyFiles, SessionKeys};
+use crate::credentials::{ApiKeys, KeyFiles, SessionKeys};
 use crate::event_polls::EventPolls;
 use crate::master::Master;
 use crate::master_absence::{MASTER_TIMEOUT, MasterAbsence};
@@ -37,7 +37,7 @@ const REFUSALS: u32 = 5;
 /// How long a shutdown may take.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection to the local endpoint of a master, with a session.
+/// A connection to a master, over its local endpoint or, as an API, over the network; with a session.
 #[derive(Debug)]
 pub(crate) struct OperatorSession {
     client: Arc<dyn transport::Client>,
@@ -102,7 +102,8 @@ impl OperatorSession {
             Err(error) => return Err(error),
         }
         let keys = SessionKeys::Files(files);
-        Self::connect_with(config, &*transport, endpoint, publications, keys).await
+        let context = context(config.max_message_size);
+        Self::connect_with(context, &*transport, endpoint, publications, keys).await
     }
 
     /// Connects to the access socket, as a user who cannot read the key of the local operator.
@@ -121,22 +122,55 @@ impl OperatorSession {
         let transport = registry.get(scheme).map_err(ClientError::Transport)?;
         let endpoint = Endpoint::local(scheme, config.access_socket());
         let keys = SessionKeys::fresh()?;
-        match Self::connect_with(config, &*transport, endpoint, None, keys).await {
+        let context = context(config.max_message_size);
+        match Self::connect_with(context, &*transport, endpoint, None, keys).await {
             Err(ClientError::MasterDown { .. }) => Err(denied),
             connected => connected,
         }
     }
 
+    /// Connects to a master on another host as an API, by the first of the configured transports by which it answers, and makes
+    /// a first session.
+    ///
+    /// # Errors
+    /// `ApiKeyPending` while the key waits to be accepted; `MasterUnreachable` when no master answers; what the keys and the
+    /// handshake say.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, nothing stays connected.
+    pub(crate) async fn connect_to(
+        config: &ApiConfig,
+        registry: &Registry,
+    ) -> Result<Self, ClientError> {
+        let endpoints = master_endpoints(config, registry).map_err(ClientError::Transport)?;
+        let mut tried = Vec::new();
+        let mut unreached = None;
+        for endpoint in endpoints {
+            let transport = registry
+                .get(&endpoint.scheme)
+                .map_err(ClientError::Transport)?;
+            let keys = SessionKeys::Api(ApiKeys::of(config)?);
+            let context = context(config.max_message_size).with_tls(config.tls.clone());
+            tried.push(shown(&endpoint));
+            match Self::connect_with(context, &*transport, endpoint, None, keys).await {
+                Err(ClientError::MasterDown { source, .. }) => unreached = source,
+                connected => return connected,
+            }
+        }
+        let none = || transport::Error::new(ErrorKind::Config, "no master is configured");
+        Err(ClientError::MasterUnreachable {
+            endpoints: tried.join(", "),
+            source: unreached.unwrap_or_else(none),
+        })
+    }
+
     async fn connect_with(
-        config: &MasterConfig,
+        context: Context,
         transport: &dyn transport::Transport,
         endpoint: Endpoint,
         publications: Option<Endpoint>,
         keys: SessionKeys,
     ) -> Result<Self, ClientError> {
-        let mut limits = Limits::default();
-        limits.max_message = config.max_message_size;
-        let context = Context::new(limits);
         let client = transport
             .connect(&endpoint, context.clone())
             .await
@@ -173,8 +207,8 @@ impl OperatorSession {
         &self.context
     }
 
-    /// Whether the event bus is at the other end of this connection. It is not at the access socket, since it tells of everybody's
-    /// jobs: a subscription there asks for the events that its user may get.
+    /// Whether the event bus is at the other end of this connection. It is not for an API, nor at the access socket, since it tells of
+    /// everybody's jobs: a subscription there asks for the events that its user may get.
     fn has_event_bus(&self) -> bool {
         matches!(self.keys, SessionKeys::Files(_))
     }
@@ -230,7 +264,19 @@ impl OperatorSession {
                 })?;
         let established = establish(&*self.client, &credentials, &trust, deadline)
             .await
-            .map_err(|error| self.classify(error))?;
+            .map_err(|error| match (&self.keys, error) {
+                (SessionKeys::Api(api), ChannelError::WrongMaster { found, .. }) => {
+                    let why = api.pinned.explain_other_key(&trust, &found);
+                    Attempt::Final(why.into())
+                }
+                (SessionKeys::Api(api), old @ ChannelError::OldNoiseKey) => {
+                    Attempt::Final(api.pinned.explain_old_noise_key(&old).into())
+                }
+                (_, error) => self.classify(error),
+            })?;
+        if let SessionKeys::Api(api) = &self.keys {
+            api.pinned.pin(&trust, &established.master);
+        }
         match established.answer {
             Admission::Accepted(_) => {
                 tracing::debug!(session = %established.session.id(), "session made");
@@ -255,12 +301,37 @@ impl OperatorSession {
                     path: files.root_key.clone(),
                     answer: format!("{answer:?}").to_ascii_lowercase(),
                 })),
+                SessionKeys::Api(api) => Err(self.api_refused(&api.credentials, &answer)),
                 SessionKeys::Fresh(_) => Err(Attempt::Final(match answer {
                     Admission::Denied => ClientError::Blacklisted,
                     _ => ClientError::NoRule,
                 })),
             },
         }
+    }
+
+    /// Returns why an API gets no session.
+    fn api_refused(&self, credentials: &Credentials, answer: &Admission) -> Attempt {
+        let (endpoint, name) = (self.endpoint(), credentials.id.clone());
+        let fingerprint = credentials.identity.public().fingerprint();
+        let why = match answer {
+            Admission::Pending(_) => {
+                return Attempt::Final(ClientError::ApiKeyPending {
+                    endpoint,
+                    name,
+                    fingerprint,
+                });
+            }
+            Admission::Denied => "another key waits under its name",
+            Admission::Full => "as many keys wait as may, or the master cannot read its keys now",
+            _ => "its name is not valid, or its key was deleted a moment ago",
+        };
+        Attempt::Final(ClientError::ApiKeyRefused {
+            endpoint,
+            name,
+            fingerprint,
+            why,
+        })
     }
 
     /// Drops `session`, unless another one has replaced it already.
@@ -443,6 +514,34 @@ impl Master for OperatorSession {
     fn clock(&self) -> Clock {
         self.context.clock
     }
+}
+
+/// Returns the context of a connection.
+fn context(max_message: usize) -> Context {
+    let mut limits = Limits::default();
+    limits.max_message = max_message;
+    Context::new(limits)
+}
+
+/// Returns the places of the master of an API, the preferred one first.
+fn master_endpoints(config: &ApiConfig, registry: &Registry) -> transport::Result<Vec<Endpoint>> {
+    let schemes = match config.transport.as_slice() {
+        [] => vec![registry.network_default()?.to_owned()],
+        schemes => schemes.to_vec(),
+    };
+    let endpoint = |scheme: String| {
+        let given = config.transport_options.get(&scheme).cloned();
+        let known = registry.get(&scheme)?;
+        Ok(Endpoint {
+            address: Address::Network {
+                addresses: config.masters(&scheme),
+                path: None,
+            },
+            options: Options::check(known.options(), given.unwrap_or_default())?,
+            scheme,
+        })
+    };
+    schemes.into_iter().map(endpoint).collect()
 }
 
 /// Returns an endpoint as an operator knows it: the socket of the master on this machine by its path, which no

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::{Logging, MetricsAddress, Paths, RestCherrypyConfig, TransportOptions};
@@ -19,6 +20,8 @@ pub struct ApiConfig {
     pub master: Vec<HostPort>,
     /// `master_port`: where masters take requests that name no port. 4506
     pub master_port: u16,
+    /// `id`: the name under which the master has this API's key; none for the host's name.
+    pub id: Option<MinionId>,
     /// `transport`: schemes, the preferred one first; empty for the registry's default.
     pub transport: Vec<String>,
     /// `master_finger`: the fingerprint that the master's identity must have.
@@ -47,6 +50,7 @@ impl Default for ApiConfig {
             paths: Paths::api(),
             master: vec![HostPort::new("salt", 4506)],
             master_port: 4506,
+            id: None,
             transport: Vec::new(),
             master_finger: None,
             timeout: Duration::from_secs(5),

@@ -4,6 +4,7 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod api_keys;
 mod audit;
 mod batches;
 mod benchmarks;

@@ -34,9 +34,9 @@ fn the_file_of_an_api_names_its_master_and_its_listener() {
 
 #[test]
 fn options_of_others_are_warned_of_in_the_file_of_an_api() {
-    let dir = folder(&[("api", "ret_port: 4506\nid: m1\n")]);
+    let dir = folder(&[("api", "ret_port: 4506\nspool_sync: always\n")]);
     let warnings = ApiConfig::load(dir.path(), SCHEMES).unwrap().warnings;
-    for (warning, name) in warnings.iter().zip(["ret_port", "id"]) {
+    for (warning, name) in warnings.iter().zip(["ret_port", "spool_sync"]) {
         let told =
             format!("option {name:?} is one of the master or of a minion, and has no effect");
         assert!(warning.contains(&told), "{warning}");

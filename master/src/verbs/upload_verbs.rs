@@ -50,7 +50,15 @@ impl UploadVerbs {
                 let taken = self.files.take_upload(&owner, upload, number, part).await;
                 taken.map(UploadReply::Received)
             }
-            UploadRequest::End { upload } => self.end(principal, &owner, upload).await,
+            UploadRequest::End { upload } => {
+                // An API hands nothing in, so it owns nothing either.
+                if let Principal::Api(_) = principal
+                    && let Err(why) = self.authorize(principal)
+                {
+                    return OperatorReply::NotAllowed(why);
+                }
+                self.end(principal, &owner, upload).await
+            }
         };
         match done {
             Ok(reply) => OperatorReply::Upload(reply),

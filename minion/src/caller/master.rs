@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_channel::establish;
-use saline_channel::{ChannelError, Credentials, Established, Identity, NoiseKey, Session};
+use saline_channel::{
+    ChannelError, Credentials, Established, Identity, NoiseKey, PinnedMaster, Session,
+};
 use saline_config::MinionConfig;
 use saline_messages::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
@@ -15,7 +17,6 @@ use saline_protocol::transport::{Clock, Context, Limits, Registry};
 use super::CallError;
 use crate::link::candidate::{self, Connected};
 use crate::link::token_file::TokenFile;
-use crate::link::trust::PinnedMaster;
 use saline_modules::{Host, NotAnswered};
 
 /// How long the handshake, and each request, may take.

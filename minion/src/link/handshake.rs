@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_channel::{
-    ChannelError, Credentials, Established, Session, Token, establish_with_token,
+    ChannelError, Credentials, Distrust, Established, PinnedMaster, Session, Token,
+    establish_with_token,
 };
 use saline_config::MinionConfig;
 use saline_messages::{
@@ -20,7 +21,6 @@ use super::minion_session::MinionSession;
 use super::settings::{Delays, LiveConnectionSettings};
 use super::subscription::{SubscribedSession, subscribe};
 use super::token_file::TokenFile;
-use super::trust::{Distrust, PinnedMaster};
 
 /// How long a handshake, or a poll, may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -11,4 +11,3 @@ pub(crate) mod minion_session;
 pub(crate) mod settings;
 pub(crate) mod subscription;
 pub(crate) mod token_file;
-pub(crate) mod trust;

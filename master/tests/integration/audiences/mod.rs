@@ -1,6 +1,7 @@
 //! Every verb of every audience, asked by everybody who must not: nothing changes for the minion that it is
 //! about, and nothing is told.
 
+mod apis;
 mod caller_verbs;
 mod callers;
 mod replays;

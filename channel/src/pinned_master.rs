@@ -1,14 +1,16 @@
-//! Decides which master the minion trusts: the one whose keys it has pinned, else the first that it meets.
+//! Decides which master a program on another machine trusts, a minion or an API: the one whose keys it has pinned, else the first that it meets.
 
 use std::path::PathBuf;
 
-use saline_channel::{ChannelError, MasterKeys, MasterTrust, Token};
+use super::{ChannelError, KeyError, MasterKeys, MasterTrust, Token};
 
 /// The master's pinned keys and the configured fingerprint.
 #[derive(Debug)]
 pub struct PinnedMaster {
     path: PathBuf,
     finger: Option<String>,
+    /// What the program is to the operator: `minion` or `API`.
+    program: &'static str,
     /// The token whose master is trusted where nothing else says which one is.
     token: Option<Token>,
 }
@@ -23,7 +25,17 @@ impl PinnedMaster {
         Self {
             path,
             finger,
+            program: "minion",
             token: None,
+        }
+    }
+
+    /// Names the program to operators as an API.
+    #[must_use]
+    pub fn of_api(self) -> Self {
+        Self {
+            program: "API",
+            ..self
         }
     }
 
@@ -40,7 +52,8 @@ impl PinnedMaster {
     /// # Errors
     /// When the pinned keys cannot be read, which is no reason to trust another master.
     pub fn trust(&self) -> Result<MasterTrust, Distrust> {
-        let pinned = MasterKeys::read(&self.path).map_err(|error| Distrust(error.to_string()))?;
+        let pinned =
+            MasterKeys::read(&self.path).map_err(|error: KeyError| Distrust(error.to_string()))?;
         let finger = self.finger.clone();
         let Some(known) = pinned else {
             let of_token = self.token.as_ref().map(|token| token.master().to_owned());
@@ -102,14 +115,15 @@ impl PinnedMaster {
         Distrust(format!(
             "{error}. Nothing was sent to it. If the master was really restored from an old copy, remove noise.key in the \
              master's pki_dir, leave noise.pub there, and restart saline-master; if noise.pub is old too, remove {} and the \
-             minion will trust the master again",
-            self.path.display()
+             {} will trust the master again",
+            self.path.display(),
+            self.program
         ))
     }
 
     /// Explains what to do about a master with another key than the trusted one.
     pub fn explain_other_key(&self, trust: &MasterTrust, found: &str) -> Distrust {
-        let path = self.path.display();
+        let (path, program) = (self.path.display(), self.program);
         let known = match trust {
             MasterTrust::Successor { known, finger } => {
                 return Distrust(format!(
@@ -127,32 +141,32 @@ impl PinnedMaster {
             return Distrust(format!(
                 "the master that answers has a key that the trusted one has replaced: its fingerprint is {found}, trusted is \
                  {expected}. Nothing was sent to it. If the master was restored from an old copy, put a newer copy of its \
-                 pki_dir back, or remove {path} and the minion will trust the old key again; otherwise somebody else has \
+                 pki_dir back, or remove {path} and the {program} will trust the old key again; otherwise somebody else has \
                  that key"
             ));
         }
         let remedy = match (known, &self.finger) {
             (Some(_), None) => format!("remove {path}"),
             (Some(_), Some(_)) => {
-                format!("remove {path} and correct master_finger in the minion's configuration")
+                format!("remove {path} and correct master_finger in the {program}'s configuration")
             }
             (None, None) => "remove the file of enrolment_token_file, or put a token of that master into it (`saline-key \
                              --make-token` on the master)"
                 .to_owned(),
             // There is no file: the configuration alone says whom the minion trusts.
-            (None, Some(_)) => "correct master_finger in the minion's configuration".to_owned(),
+            (None, Some(_)) => format!("correct master_finger in the {program}'s configuration"),
         };
         Distrust(format!(
-            "the master that answers has another key than the one that this minion trusts: its \
+            "the master that answers has another key than the one that this {program} trusts: its \
              fingerprint is {found}, trusted is {expected}. Nothing was sent to it. If {found} is the \
-             key of your master (`saline-key -F` on the master shows it), {remedy}, and the minion will trust it"
+             key of your master (`saline-key -F` on the master shows it), {remedy}, and the {program} will trust it"
         ))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_channel::Identity;
+    use crate::Identity;
 
     use super::*;
 
