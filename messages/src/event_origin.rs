@@ -37,7 +37,7 @@ pub enum OriginKind {
 
 impl OriginKind {
     /// Every kind that a master of this version sets.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Master,
         Self::Minion,
         Self::Caller,

@@ -173,6 +173,16 @@ impl LoginVerbs {
         }
         let access = self.settings.access();
         let enabled = &access.external_auth.enabled_clients;
+        // Or a taken host would go round what the master enables.
+        if matches!(principal, Principal::Api(_))
+            && request.client.is_none()
+            && netapi_clients::is_order(&asked)
+        {
+            return refuse(format!(
+                "an API names the client by which a user orders, and this {} has none",
+                asked.name()
+            ));
+        }
         if let Some(client) = request.client
             && let Err(why) = netapi_clients::check(enabled, client, &asked)
         {

@@ -34,7 +34,9 @@ impl ClientKind {
             | OperatorRequest::Cancel { .. }
             | OperatorRequest::Upload(_) => Some(Self::Local),
             OperatorRequest::Runner(RunnerRequest::Run(_)) => Some(Self::Runner),
-            OperatorRequest::Keys(KeyRequest::Act { .. } | KeyRequest::RotateIdentity)
+            OperatorRequest::Keys(
+                KeyRequest::Act { .. } | KeyRequest::ActOnApis { .. } | KeyRequest::RotateIdentity,
+            )
             | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
             | OperatorRequest::RotateGroupKey => Some(Self::Wheel),
             OperatorRequest::Keys(KeyRequest::List)
@@ -55,6 +57,11 @@ impl ClientKind {
             | OperatorRequest::Events(_) => None,
         }
     }
+}
+
+/// Whether a request gives an order, so that an API has to name a client for it.
+pub(crate) fn is_order(request: &OperatorRequest) -> bool {
+    ClientKind::for_request(request).is_some()
 }
 
 /// Checks the client that an API names for a request.
