@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use saline_client::{Client, ClientError, JobSpec};
 use saline_config::ApiConfig;
-use saline_messages::KeyRequest;
+use saline_messages::{KeyRequest, LoginReply, LoginRequest, LoginToken, NetapiClient, Password};
 use saline_protocol::transport::Registry;
 use saline_testing::{CommandOutput, Fleet};
 
@@ -14,6 +14,58 @@ saline_testing::over_each_transport!(
     an_api_on_another_host_is_let_in_by_its_fingerprint,
     a_master_with_another_key_is_not_trusted,
 );
+
+#[test]
+fn a_user_orders_through_an_api_by_a_client_that_is_named_and_enabled() {
+    let options = "auto_accept: True\nexternal_auth: {auto: {ann: [test.ping]}}\nnetapi_enable_clients: [local_async]\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let api = Api::new(&fleet, "web", "transport: tcp\n");
+    let fingerprint = api.waits();
+    key(&fleet, &["--accept-operator", &fingerprint, "--api"]).expect(0);
+    let client = api.connect().unwrap();
+    let token = LoginToken([7; 32]);
+    let job = |fun: &str| JobSpec::glob("*", fun).unwrap();
+    api.runtime.block_on(async {
+        let login = LoginRequest {
+            user: "ann".into(),
+            password: Password::new("any".into()),
+            eauth: "auto".into(),
+            token,
+        };
+        let logged_in = client.log_in(login).await.unwrap();
+        assert!(
+            matches!(logged_in, LoginReply::LoggedIn(_)),
+            "{logged_in:?}"
+        );
+        let named = client.acting(token, Some(NetapiClient::LocalAsync));
+        let published = named.run_async(job("test.ping")).await.unwrap();
+        assert_eq!(published.minions.len(), 1);
+        let other = client.acting(token, Some(NetapiClient::Local));
+        let none = client.acting(token, None);
+        for refused in [
+            named.run_async(job("test.version")).await,
+            other.run_async(job("test.ping")).await,
+            none.run_async(job("test.ping")).await,
+        ] {
+            assert!(
+                matches!(refused, Err(ClientError::NotAllowed(_))),
+                "{refused:?}"
+            );
+        }
+        // What gives no order needs no client.
+        none.ping().await.unwrap();
+        client.shutdown().await;
+    });
+    let audit = fleet.path("master/var/log/saline/master-audit.log");
+    let audit = std::fs::read_to_string(audit).unwrap();
+    assert!(
+        audit.contains("external user ann (auto, through API web)"),
+        "{audit}"
+    );
+}
 
 /// The program of an API, as far as its sessions go.
 struct Api {
