@@ -274,6 +274,7 @@ mod tests {
             next_master: None,
             duplicates: Vec::new(),
             missing: Vec::new(),
+            apis: Vec::new(),
             warnings: Vec::new(),
         }
     }
