@@ -31,7 +31,7 @@ async function guarded(work) {
 /** A 401 also says that a rule is missing. */
 async function stillLoggedIn() {
   try {
-    await api.ask("token");
+    await api.ask("stats");
     return true;
   } catch (error) {
     return error.status !== 401;

@@ -15,6 +15,7 @@ mod root;
 mod run;
 mod static_files;
 mod stats;
+mod targets;
 mod token;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/keys/{id}", get(keys::one))
         .route("/events", get(events::stream))
         .route(&format!("{}/{{*tag}}", api.hook_path), post(hook::fire))
+        .route("/targets", get(targets::matching))
         .route("/stats", get(stats::stats))
         .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(health::is_alive))

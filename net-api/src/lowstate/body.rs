@@ -76,7 +76,7 @@ fn entries(chunk: Value) -> Result<Vec<(String, Value)>, ApiError> {
 }
 
 /// Reads a form. A name that is given several times has a list.
-fn form(body: &[u8]) -> Value {
+pub(crate) fn form(body: &[u8]) -> Value {
     let mut entries: Vec<(String, Value)> = Vec::new();
     for (name, value) in form_urlencoded::parse(body) {
         let value = Value::from(value.into_owned());

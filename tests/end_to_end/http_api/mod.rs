@@ -2,10 +2,12 @@
 
 mod authentication;
 mod clients;
+mod console;
 mod events;
 mod files;
 mod http;
 mod pepper;
+mod saltgui;
 mod service;
 mod tls;
 mod users;

@@ -6,6 +6,11 @@ use super::http::{Api, options};
 
 /// Starts a fleet whose API lets alice do everything and bob ping web1.
 pub fn fleet_with_users(minions: &[&str]) -> Fleet {
+    fleet_with(&options(""), minions)
+}
+
+/// Starts such a fleet with these options of the API.
+pub fn fleet_with(api: &str, minions: &[&str]) -> Fleet {
     let users = "\
 auto_accept: True
 external_auth:
@@ -14,7 +19,7 @@ external_auth:
     bob: [{web1: [test.ping]}]
 netapi_enable_clients: [local, local_async, local_batch, local_subset, runner, runner_async, wheel, wheel_async]
 ";
-    let mut fleet = Fleet::new("tcp", &format!("{users}{}", options("")));
+    let mut fleet = Fleet::new("tcp", &format!("{users}{api}"));
     fleet.start_master();
     for id in minions {
         fleet.start_minion(id);

@@ -1,0 +1,124 @@
+//! The built-in page, in a browser.
+
+use saline_testing::Browser;
+use serde_json::json;
+
+use super::http::Api;
+use super::users::fleet_with_users;
+
+/// Writes a picture into the folder that `SALINE_SCREENSHOTS` names, to be looked at.
+pub fn picture(browser: &mut Browser, name: &str) {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let Some(folder) = std::env::var_os("SALINE_SCREENSHOTS") else {
+        return;
+    };
+    let file = std::fs::File::create(std::path::Path::new(&folder).join(name)).unwrap();
+    let mut decoder = Command::new("base64");
+    decoder.arg("-d").stdin(Stdio::piped()).stdout(file);
+    let mut decoder = decoder.spawn().unwrap();
+    let picture = browser.screenshot();
+    decoder
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(picture.as_bytes())
+        .unwrap();
+    assert!(decoder.wait().unwrap().success());
+}
+
+/// Writes a text into a field as typing does.
+fn fill(browser: &mut Browser, field: &str, text: &str) {
+    let (field, text) = (json!(field), json!(text));
+    let typed = format!(
+        "{{ const field = document.querySelector({field}); field.value = {text}; \
+         for (const kind of ['input', 'change']) field.dispatchEvent(new Event(kind, {{ bubbles: true }})); true }}"
+    );
+    browser.evaluate(&typed);
+}
+
+fn click(browser: &mut Browser, what: &str) {
+    browser.evaluate(&format!("document.querySelector({}).click()", json!(what)));
+}
+
+#[test]
+fn the_console_shows_the_fleet_runs_functions_and_decides_about_keys() {
+    let fleet = fleet_with_users(&["web1", "web2"]);
+    let api = Api::start(&fleet);
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    browser.open(&format!("{}/app", api.url));
+    browser.wait_for("!document.querySelector('#login').hidden");
+    picture(&mut browser, "login.png");
+    fill(&mut browser, "[name=username]", "alice");
+    fill(&mut browser, "[name=password]", "any");
+    fill(&mut browser, "[name=eauth]", "auto");
+    click(&mut browser, "#login button");
+
+    // Minions, with their presence and transport.
+    browser.wait_for("document.querySelectorAll('#minions-rows tr').length === 2");
+    let rows = browser.evaluate("document.querySelector('#minions-rows').innerText");
+    let rows = rows.as_str().unwrap();
+    assert!(rows.contains("web1\tpresent\ttcp"), "{rows}");
+    browser.wait_for("document.querySelector('#stream').textContent === 'live'");
+    picture(&mut browser, "minions.png");
+
+    // A target is shown before anything runs; what a minion returns is text, whatever it says.
+    browser.evaluate("location.hash = '#run'");
+    browser.wait_for("!document.querySelector('#run').hidden");
+    fill(&mut browser, "[name=tgt]", "web*");
+    click(&mut browser, "#run-preview");
+    browser.wait_for("document.querySelector('#run-minions').textContent.includes('web1, web2')");
+    let markup = "<img src=x onerror=\"document.title='taken'\">";
+    fill(
+        &mut browser,
+        "[name=command]",
+        &format!("test.echo '{markup}'"),
+    );
+    browser.evaluate("document.querySelector('[name=command]').focus()");
+    browser.press("Enter");
+    browser.wait_for("document.querySelectorAll('#run-job .good').length === 2");
+    let returned = browser.evaluate("document.querySelector('#run-job pre').textContent");
+    assert_eq!(returned, markup);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('main img').length"),
+        0
+    );
+    assert_ne!(browser.evaluate("document.title"), "taken");
+    browser.emulate("prefers-color-scheme", "dark");
+    picture(&mut browser, "run-dark.png");
+    browser.emulate("prefers-color-scheme", "light");
+
+    // Jobs and events.
+    browser.evaluate("location.hash = '#events'");
+    browser.wait_for("document.querySelector('#events-rows').innerText.includes('salt/job/')");
+    picture(&mut browser, "events.png");
+    browser.evaluate("location.hash = '#jobs'");
+    browser.wait_for("document.querySelector('#jobs-rows').innerText.includes('test.echo')");
+    click(&mut browser, "#jobs-rows button");
+    browser.wait_for("document.querySelectorAll('#jobs-job .good').length === 2");
+    picture(&mut browser, "jobs.png");
+
+    // A key is rejected by keyboard; its minion is not let in again.
+    browser.evaluate("location.hash = '#keys'");
+    browser.wait_for("document.querySelectorAll('#keys-rows tr').length === 2");
+    let keys = browser.evaluate("document.querySelector('#keys-rows').innerText");
+    assert!(
+        keys.as_str().unwrap().matches(':').count() > 40,
+        "fingerprints: {keys}"
+    );
+    picture(&mut browser, "keys.png");
+    browser.evaluate("window.confirm = () => true");
+    browser.evaluate("document.querySelector('#keys-rows button').focus()");
+    browser.press("Enter");
+    browser.wait_for("!document.querySelector('#keys-rows').innerText.includes('web1\\taccepted')");
+
+    // Nothing was asked of another host, and no script failed.
+    let foreign = "performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => !name.startsWith(location.origin))";
+    assert_eq!(browser.evaluate(foreign), json!([]));
+    assert_eq!(browser.console(), [""; 0]);
+
+    click(&mut browser, "#logout");
+    browser.wait_for("!document.querySelector('#login').hidden");
+}
