@@ -27,6 +27,7 @@ mod kill_jobs;
 mod killed_for_memory;
 mod large_returns;
 mod local_users;
+mod logins;
 mod masters_user;
 mod memory;
 mod mine;

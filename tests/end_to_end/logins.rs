@@ -1,0 +1,204 @@
+//! Users who log in with a name and a password, and what they may do then.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use saline_testing::{CommandOutput, Fleet};
+
+const RULES: &str = "auto_accept: True
+external_auth:
+  file:
+    ^filename: /users
+    alice: [test.ping, 'm1': [test.echo], '@runner': [manage.up]]
+    '*': [test.version]
+";
+
+/// Runs a command with this standard input, and a home folder of its own.
+fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str) -> CommandOutput {
+    let mut command = fleet.command(program, arguments);
+    command
+        .env("HOME", fleet.path("home"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    CommandOutput::from(child.wait_with_output().unwrap())
+}
+
+/// Starts a master with these rules, whose file of users has alice and bob, and a minion.
+fn start(options: &str) -> Fleet {
+    let mut fleet = Fleet::new("tcp", options);
+    fs::create_dir(fleet.path("home")).unwrap();
+    let hashed = with_input(
+        &fleet,
+        "saline-key",
+        &["--hash-password"],
+        "correct horse\n",
+    );
+    let hash = hashed.expect(0).stdout.trim().to_owned();
+    let users = fleet.path("users");
+    fs::write(&users, format!("alice:{hash}\nbob:{hash}\n")).unwrap();
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o640)).unwrap();
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet
+}
+
+fn as_user(fleet: &Fleet, user: &str, password: &str, order: &[&str]) -> CommandOutput {
+    let arguments = [&["-a", "file", "--username", user], order].concat();
+    with_input(fleet, "saline", &arguments, &format!("{password}\n"))
+}
+
+#[test]
+fn a_user_runs_what_the_rules_allow_and_nothing_else() {
+    let fleet = start(RULES);
+    let alice = |order: &[&str]| as_user(&fleet, "alice", "correct horse", order);
+    let pinged = alice(&["*", "test.ping"]).expect(0);
+    assert_eq!(
+        (pinged.stdout.as_str(), pinged.stderr.as_str()),
+        ("m1:\n    True\n", "")
+    );
+    alice(&["m1", "test.echo", "x"]).expect(0);
+    let refused = alice(&["m1", "cmd.run", "id"]).expect(1);
+    assert!(
+        refused.stderr.contains(
+            "external user alice (file, through local root) may not run cmd.run: no rule of external_auth"
+        ),
+        "{refused:?}"
+    );
+    // The rules for everybody are for who is not named.
+    alice(&["m1", "test.version"]).expect(1);
+    as_user(&fleet, "bob", "correct horse", &["m1", "test.version"]).expect(0);
+    as_user(&fleet, "bob", "correct horse", &["m1", "test.ping"]).expect(1);
+
+    // Whatever is wrong, the words are the same.
+    let wrong = ["alice", "carol"].map(|user| {
+        let wrong = as_user(&fleet, user, "wrong", &["m1", "test.ping"]).expect(1);
+        assert!(
+            wrong.stderr.contains("the master refuses the login"),
+            "{wrong:?}"
+        );
+        (wrong.stdout, wrong.stderr)
+    });
+    assert_eq!(wrong[0], wrong[1]);
+
+    let run = |function: &str| {
+        let arguments = ["-a", "file", "--username", "alice", function];
+        with_input(&fleet, "saline-run", &arguments, "correct horse\n")
+    };
+    run("manage.up").expect(0);
+    let refused = run("auth.list").expect(1);
+    assert!(
+        refused.stderr.contains("may not run auth.list"),
+        "{refused:?}"
+    );
+    // Without -T each login ended with its command.
+    let logins = fleet
+        .run("saline-run", &["auth.list", "--out", "json"])
+        .expect(0);
+    assert_eq!(logins.stdout.trim(), "[]");
+
+    let shown = with_input(
+        &fleet,
+        "saline",
+        &[
+            "-a",
+            "file",
+            "--username",
+            "alice",
+            "--password",
+            "correct horse",
+            "m1",
+            "test.ping",
+        ],
+        "",
+    );
+    assert!(
+        shown
+            .expect(0)
+            .stderr
+            .contains("can read the password on the command line")
+    );
+
+    let audited = fs::read_to_string(fleet.path("var/log/saline/master-audit.log")).unwrap();
+    assert!(audited.contains("external user alice (file, through local root)"));
+    assert!(
+        audited.contains(
+            r#""action": "log in", "subject": "user carol by file", "decision": "refused""#
+        ),
+        "{audited}"
+    );
+    assert!(!audited.contains("correct horse") && !audited.contains("wrong\""));
+}
+
+#[test]
+fn a_kept_token_is_valid_over_a_restart_until_it_is_revoked() {
+    let mut fleet = start(RULES);
+    let kept = |fleet: &Fleet| with_input(fleet, "saline", &["-T", "*", "test.ping"], "");
+    let none = kept(&fleet).expect(1);
+    assert!(none.stderr.contains("no token is kept in "), "{none:?}");
+    let arguments = ["-T", "-a", "file", "--username", "alice", "*", "test.ping"];
+    with_input(&fleet, "saline", &arguments, "correct horse\n").expect(0);
+    kept(&fleet).expect(0);
+    let token = fs::read_to_string(fleet.path("home/.saline/token")).unwrap();
+    assert_eq!(token.trim().len(), 64);
+
+    fleet.kill_master();
+    fleet.start_master();
+    fleet.minions["m1"].log.wait_for("subscribed", 2);
+    kept(&fleet).expect(0);
+    let listed = fleet
+        .run("saline-run", &["auth.list", "--out", "json"])
+        .expect(0);
+    assert!(
+        listed.stdout.contains("alice") && listed.stdout.contains("file"),
+        "{listed:?}"
+    );
+
+    let foreign = "0123456789abcdef".repeat(4);
+    fs::write(fleet.path("home/.saline/token"), format!("{foreign}\n")).unwrap();
+    let refused = kept(&fleet).expect(1);
+    assert!(
+        refused.stderr.contains("this login is not valid"),
+        "{refused:?}"
+    );
+    fs::write(fleet.path("home/.saline/token"), &token).unwrap();
+    kept(&fleet).expect(0);
+
+    let would = fleet
+        .run("saline-run", &["auth.revoke", "alice", "test=True"])
+        .expect(0);
+    assert_eq!(would.stdout.trim(), "1");
+    kept(&fleet).expect(0);
+    let revoked = fleet.run("saline-run", &["auth.revoke", "alice"]).expect(0);
+    assert_eq!(revoked.stdout.trim(), "1");
+    let refused = kept(&fleet).expect(1);
+    assert!(
+        refused.stderr.contains("this login is not valid"),
+        "{refused:?}"
+    );
+    // No file of the master has the token.
+    let store = fs::read(fleet.path("var/lib/saline/master/logins.sqlite")).unwrap();
+    let text = token.trim().as_bytes();
+    assert!(!store.windows(64).any(|window| window == text));
+}
+
+#[test]
+fn a_login_ends_by_its_time() {
+    let fleet = start(&format!("{RULES}token_expire: 1\n"));
+    let arguments = ["-T", "-a", "file", "--username", "alice", "m1", "test.ping"];
+    let logged_in = with_input(&fleet, "saline", &arguments, "correct horse\n");
+    drop(logged_in);
+    // Each command takes a part of the second.
+    let ended = (0..1_000).find(|_| {
+        let asked = with_input(&fleet, "saline", &["-T", "m1", "test.ping"], "");
+        asked.stderr.contains("this login is not valid")
+    });
+    assert!(ended.is_some());
+}
