@@ -10,7 +10,7 @@ const VIEWS = ["minions", "run", "jobs", "events", "keys"];
 const KEPT_EVENTS = 500;
 
 /** What each view does when it is opened. */
-const opened = { minions: showMinions, run: () => byId("run-form").tgt.focus(), jobs: showJobs, events: () => {}, keys: showKeys };
+const opened = { minions: showMinions, run: () => byId("run-form").tgt.focus(), jobs: showJobs, events: showEvents, keys: showKeys };
 let watched = null;
 let seenEvents = [];
 

@@ -41,7 +41,8 @@ fn start(options: &str) -> Fleet {
         "correct horse\n",
     );
     let hash = hashed.expect(0).stdout.trim().to_owned();
-    let users = fleet.path("users");
+    let users = fleet.path("master/users");
+    fs::create_dir(fleet.path("master")).unwrap();
     fs::write(&users, format!("alice:{hash}\nbob:{hash}\n")).unwrap();
     fs::set_permissions(&users, fs::Permissions::from_mode(0o640)).unwrap();
     fleet.start_master();
@@ -126,7 +127,7 @@ fn a_user_runs_what_the_rules_allow_and_nothing_else() {
             .contains("can read the password on the command line")
     );
 
-    let audited = fs::read_to_string(fleet.path("var/log/saline/master-audit.log")).unwrap();
+    let audited = fs::read_to_string(fleet.path("master/var/log/saline/master-audit.log")).unwrap();
     assert!(audited.contains("external user alice (file, through local root)"));
     assert!(
         audited.contains(
@@ -184,7 +185,7 @@ fn a_kept_token_is_valid_over_a_restart_until_it_is_revoked() {
         "{refused:?}"
     );
     // No file of the master has the token.
-    let store = fs::read(fleet.path("var/lib/saline/master/logins.sqlite")).unwrap();
+    let store = fs::read(fleet.path("master/var/lib/saline/master/logins.sqlite")).unwrap();
     let text = token.trim().as_bytes();
     assert!(!store.windows(64).any(|window| window == text));
 }
