@@ -6,6 +6,7 @@
 mod answers;
 mod api;
 mod clients;
+mod configuration;
 mod cors;
 mod endpoints;
 mod error;

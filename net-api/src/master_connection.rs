@@ -4,28 +4,32 @@ use std::fmt;
 use std::time::Duration;
 
 use saline_client::{Client, ClientError};
-use saline_config::MasterConfig;
 use saline_messages::{LoginToken, NetapiClient};
-use saline_protocol::transport::{Clock, Registry};
+use saline_protocol::transport::{Clock, Context, Registry};
 use tokio::sync::OnceCell;
 
+use crate::configuration::Configuration;
 use crate::error::ApiError;
 
 /// How long a connection may take to be made, and a ping to be answered.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long it takes until a connection that could not be made is tried again, though nobody asks for it: a key that waits on the
+/// master is shown there, and is let in soon after it was accepted.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// The connection to the master. Once it was made, the client reconnects by itself.
 pub(crate) struct MasterConnection {
-    config: MasterConfig,
+    configuration: Configuration,
     registry: Registry,
     client: OnceCell<Client>,
 }
 
 impl MasterConnection {
-    /// Prepares the connection to the master of this machine.
-    pub(crate) fn new(config: MasterConfig, registry: Registry) -> Self {
+    /// Prepares the connection to the master that the configuration names.
+    pub(crate) fn new(configuration: Configuration, registry: Registry) -> Self {
         Self {
-            config,
+            configuration,
             registry,
             client: OnceCell::new(),
         }
@@ -36,13 +40,23 @@ impl MasterConnection {
     /// # Errors
     /// `Unavailable` when no master answers.
     pub(crate) async fn client(&self) -> Result<&Client, ApiError> {
-        let connect = || Client::connect(&self.config, &self.registry);
+        let connect = || self.configuration.connect(&self.registry);
         let connected = self.client.get_or_try_init(connect);
         match Clock.deadline(Clock.after(TIMEOUT), connected).await {
             Ok(client) => Ok(client?),
             Err(_) => Err(ApiError::Unavailable(
                 "the master does not answer".to_owned(),
             )),
+        }
+    }
+
+    /// Connects without being asked, until that succeeds or the context ends. The log says why it does not.
+    pub(crate) async fn keep_connecting(&self, context: &Context) {
+        while self.client().await.is_err() {
+            tokio::select! {
+                () = context.cancel.cancelled() => return,
+                () = Clock.pause(AGAIN) => {}
+            }
         }
     }
 

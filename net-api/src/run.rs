@@ -1,19 +1,20 @@
 //! The daemon: arguments, configuration, log, signals.
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_config::{ConfigError, Loaded, MasterConfig, RestCherrypyConfig};
+use saline_config::RestCherrypyConfig;
 use saline_daemon::logging::Log;
 use saline_daemon::{
-    Arguments, Health, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
+    Arguments, Health, InstanceLock, PidFile, Question, Reloaded, Signal, Signals, Supervision,
+    Task,
 };
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use crate::api::Api;
+use crate::configuration::Configuration;
 use crate::endpoints;
 use crate::listener;
 use crate::master_connection::MasterConnection;
@@ -49,8 +50,8 @@ pub fn run(registry: Registry) -> ExitCode {
     let done = match arguments.task {
         Task::Run => start(registry, &arguments).map(|()| ExitCode::SUCCESS),
         Task::Check => check(&registry, &arguments),
-        Task::Health => load(&registry, &arguments)
-            .map(|loaded| saline_daemon::print_health(PROGRAM, &folder(&loaded.config)))
+        Task::Health => Configuration::load(&registry, &arguments)
+            .map(|loaded| saline_daemon::print_health(PROGRAM, &loaded.folder()))
             .map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
@@ -61,14 +62,13 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// Carries out `--check`.
 fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let loaded = load(registry, arguments)?;
-    for warning in &loaded.warnings {
+    let loaded = Configuration::load(registry, arguments)?;
+    for warning in loaded.warnings() {
         eprintln!("{PROGRAM}: {warning}");
     }
-    become_masters_user(&loaded.config)?;
-    let listener = &loaded.config.rest_cherrypy;
-    settings::address(listener.as_ref())?;
-    certificate(listener.as_ref())?;
+    become_own_user(&loaded)?;
+    settings::address(loaded.listener())?;
+    certificate(loaded.listener())?;
     println!(
         "the configuration in {} is valid",
         arguments.config_dir.display()
@@ -76,24 +76,9 @@ fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the configuration of the master on this machine, over which the arguments of the command line go. The log file in it is
-/// the master's: the API writes to the standard error output.
-fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfig>, ConfigError> {
-    let schemes: Vec<&str> = registry.schemes().collect();
-    let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
-    loaded.config.logging.file = None;
-    arguments.override_logging(&mut loaded.config.logging);
-    Ok(loaded)
-}
-
-/// Returns the folder of the API's lock and of the socket for its health, in that of the master's sockets.
-fn folder(config: &MasterConfig) -> PathBuf {
-    config.paths.sock_dir.join("api")
-}
-
-/// Switches to the user that the master runs as, whose key lets the API in.
-fn become_masters_user(config: &MasterConfig) -> Result<(), Box<dyn Error>> {
-    if let Some(user) = &config.user {
+/// Switches to the user whom the API runs as.
+fn become_own_user(configuration: &Configuration) -> Result<(), Box<dyn Error>> {
+    if let Some(user) = configuration.user() {
         saline_daemon::become_user(user)
             .map_err(|error| format!("cannot run as the user {user} that `user` names: {error}"))?;
     }
@@ -108,12 +93,12 @@ fn certificate(
 }
 
 fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let loaded = load(&registry, arguments)?;
+    let loaded = Configuration::load(&registry, arguments)?;
     // Before anything is made, so that all of it belongs to that user.
-    become_masters_user(&loaded.config)?;
-    let lock = InstanceLock::take(&folder(&loaded.config).join(".lock"))?;
-    let log = saline_daemon::logging::start(&loaded.config.logging)?;
-    for warning in &loaded.warnings {
+    become_own_user(&loaded)?;
+    let lock = InstanceLock::take(&loaded.folder().join(".lock"))?;
+    let log = saline_daemon::logging::start(loaded.logging())?;
+    for warning in loaded.warnings() {
         tracing::warn!("{warning}");
     }
     if let Err(error) = saline_daemon::raise_descriptors() {
@@ -128,13 +113,12 @@ fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>
 async fn serve(
     registry: Registry,
     arguments: &Arguments,
-    loaded: Loaded<MasterConfig>,
+    loaded: Configuration,
     _lock: InstanceLock,
     log: &Log,
 ) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
-    let config = &loaded.config;
-    let listener_config = config.rest_cherrypy.clone();
+    let listener_config = loaded.listener().cloned();
     let address = settings::address(listener_config.as_ref())?;
     let certificate = certificate(listener_config.as_ref())?;
     let listener_config = listener_config.ok_or(settings::SettingsError::Absent)?;
@@ -143,10 +127,10 @@ async fn serve(
         listener.map_err(|error| format!("rest_cherrypy: cannot listen on {address}: {error}"))?;
     let bound = listener.local_addr()?;
     let context = Context::new(Limits::default());
-    let master = MasterConnection::new(config.clone(), registry.clone());
+    let master = MasterConnection::new(loaded.clone(), registry.clone());
     let api = Api::new(master, &listener_config, context.child());
     let api = Arc::new(api.map_err(|error| format!("rest_cherrypy: static: {error}"))?);
-    let mut supervision = Supervision::start(&folder(config));
+    let mut supervision = Supervision::start(&loaded.folder());
     let _pid_file = arguments
         .pid_file
         .as_deref()
@@ -156,6 +140,8 @@ async fn serve(
     let accepting = context.child();
     let accepted = listener::accept(listener, certificate.clone(), router, accepting.clone());
     accepting.spawn(accepted);
+    let connecting = Arc::clone(&api);
+    context.spawn(async move { connecting.master.keep_connecting(&connecting.context).await });
     let scheme = if certificate.is_some() {
         "https"
     } else {
@@ -184,7 +170,7 @@ async fn serve(
             }
             Signal::Reload => {
                 supervision.manager.reloading();
-                let read = load(&registry, arguments);
+                let read = Configuration::load(&registry, arguments);
                 if let Some(new) = saline_daemon::reload(log, &loaded.0, &loaded.1, read) {
                     loaded.1 = new;
                 }

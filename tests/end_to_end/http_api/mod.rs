@@ -3,6 +3,7 @@
 mod authentication;
 mod clients;
 mod console;
+mod elsewhere;
 mod events;
 mod files;
 mod http;
