@@ -33,8 +33,10 @@ fn saltgui_shows_the_fleet() {
         folder.canonicalize().unwrap().display()
     );
     let fleet = fleet_with(&options(&more), &["web1", "web2"]);
-    fleet.saline(&["*", "cmd.run", "true"]).expect(0);
     let api = Api::start(&fleet);
+    // Whoever has not `@all` sees jobs of its own.
+    let job = json!({ "client": "local", "tgt": "*", "fun": "cmd.run", "arg": ["true"] });
+    api.post("/", &log_in(&api, "alice"), &job).expect(200);
     let Some(mut browser) = Browser::start() else {
         return;
     };
@@ -50,6 +52,12 @@ fn saltgui_shows_the_fleet() {
         ("minions", &["web1", "web2"][..]),
         ("keys", &["web1", "web2"]),
         ("grains", &["web1", "web2"]),
+        ("jobs", &["cmd.run"]),
+        ("events", &[]),
+        ("schedules", &["web1", "web2"]),
+        ("pillars", &["web1", "web2"]),
+        ("mine", &["web1", "web2"]),
+        ("templates", &["Ping"]),
     ];
     for (page, texts) in pages {
         if page != "minions" {
