@@ -1,4 +1,5 @@
-//! The state of a running master, and which part of the master works on which piece of it.
+//! The state of a running master, and which part of the master works on which piece of it. It is long because it is one list: each
+//! part of the master is made here, from the pieces that it needs and no others.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -7,6 +7,7 @@
 //! | `action` | what is asked for: one action for each verb of each audience |
 //! | `about`, `answer` | what the question is about, and what it is answered |
 //! | `authorizer` | the decision |
+//! | `rules` | the rules of one principal, and what they decide |
 //! | `api` | the decision about a host of the HTTP API |
 //! | `job_functions` | the functions of minions that reach jobs, and whose job a call names |
 
@@ -17,6 +18,7 @@ mod api;
 mod authorizer;
 mod job_functions;
 mod principal;
+mod rules;
 #[cfg(test)]
 mod tests;
 

@@ -149,7 +149,7 @@ fn keys_that_are_not_presented_any_more_expire() {
     let file = place.folder.path().join("apis_pre/old");
     let file = std::fs::File::options().write(true).open(file).unwrap();
     let day = Duration::from_secs(86_400);
-    file.set_modified(SystemTime::now() - 2 * day).unwrap();
+    file.set_modified(Clock.wall() - 2 * day).unwrap();
     assert_eq!(place.keys.expire(day).unwrap(), [id("old")]);
     assert_eq!(place.listed(), [("new".to_owned(), KeyState::Pending)]);
 }
