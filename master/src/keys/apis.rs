@@ -67,7 +67,7 @@ impl ApiKeys {
     }
 
     /// Decides about a key whose possession has been proven. One that is not accepted waits, also beside another one that is
-    /// accepted under the name, and takes a place of its source; `most` bounds them, as [`MAX_PENDING_APIS`] does. Blocks on
+    /// accepted under the name, and takes a place of its source; `most` bounds them, and so does `MAX_PENDING_APIS`. Blocks on
     /// the disk.
     ///
     /// # Errors
