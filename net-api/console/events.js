@@ -15,7 +15,17 @@ export function open(state) {
   // The browser sends the cookie of the login, and connects again by itself.
   source = new EventSource("events");
   source.onopen = () => state("open");
-  source.onerror = () => state("away");
+  const own = source;
+  source.onerror = () => {
+    state("away");
+    // After an answer that is no stream the browser does not try again.
+    if (own.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => {
+      if (source !== own) return;
+      open(state);
+      state("gap");
+    }, 5000);
+  };
   source.onmessage = (message) => {
     let event;
     try {

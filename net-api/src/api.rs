@@ -11,7 +11,7 @@ use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
 use crate::endpoints::StaticFiles;
-use crate::limits::MAX_EVENT_STREAMS;
+use crate::limits::{MAX_EVENT_STREAMS, MAX_LOGINS};
 use crate::master_connection::MasterConnection;
 
 /// The parts of a running API.
@@ -31,6 +31,8 @@ pub(crate) struct Api {
     /// Owns the tasks of event streams.
     pub(crate) context: Context,
     pub(crate) event_streams: Arc<Semaphore>,
+    /// The logins that may be under way.
+    pub(crate) logins: Semaphore,
     pub(crate) counted: Counted,
 }
 
@@ -54,6 +56,7 @@ impl Api {
             hook_path: format!("/{}", config.webhook_url.trim_matches('/')),
             open_hooks: config.webhook_disable_auth,
             context,
+            logins: Semaphore::new(MAX_LOGINS),
             event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
             counted: Counted::default(),
         })

@@ -18,6 +18,12 @@ pub(crate) const MAX_CONNECTIONS: usize = 1_024;
 /// The largest number of event streams, each of which has its connection to itself.
 pub(crate) const MAX_EVENT_STREAMS: usize = 768;
 
+/// The most logins that are under way at once.
+pub(crate) const MAX_LOGINS: usize = 64;
+
+/// How long a login may take: PAM waits for some seconds after a wrong password.
+pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The largest head of a request in bytes, and the largest number of its headers.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 pub(crate) const MAX_HEADERS: usize = 64;

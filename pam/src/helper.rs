@@ -22,8 +22,14 @@ const PROGRAM: &str = "saline-pam";
 /// How long a question waits for its verdict: for a place among those that are answered, and for PAM.
 const LONGEST: Duration = Duration::from_secs(45);
 
+/// How long a question may take to be written, which takes no time while the program reads.
+const WRITE: Duration = Duration::from_secs(5);
+
 /// How many questions may wait.
 const MAX_WAITING: usize = 64;
+
+/// How many of these no login takes, so that a flood of them keeps nobody logged in whose account is locked.
+const FOR_ACCOUNTS: usize = 8;
 
 /// The reason why there is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +145,8 @@ impl PamHelper {
     pub fn new(process: PamProcess) -> Result<Self, PamError> {
         let failed = |source| PamError::start(Path::new(PROGRAM), source);
         let waiting = Waiting::default();
+        let limit = process.socket.set_write_timeout(Some(WRITE));
+        limit.map_err(failed)?;
         let reading = process.socket.try_clone().map_err(failed)?;
         let told = Arc::clone(&waiting);
         let reader = std::thread::Builder::new()
@@ -170,12 +178,16 @@ impl PamHelper {
 
     fn ask(&self, kind: Kind, user: &str, password: &str) -> Result<Verdict, PamError> {
         let (verdict, told) = sync_channel(1);
-        let number = {
+        {
             let mut waiting = lock(&self.waiting);
             if waiting.ended {
                 return Err(PamError::Ended);
             }
-            if waiting.verdicts.len() >= MAX_WAITING {
+            let most = match kind {
+                Kind::Login => MAX_WAITING - FOR_ACCOUNTS,
+                Kind::Account => MAX_WAITING,
+            };
+            if waiting.verdicts.len() >= most {
                 return Err(PamError::Full);
             }
             waiting.last = waiting.last.wrapping_add(1);
@@ -192,19 +204,20 @@ impl PamHelper {
                 waiting.verdicts.remove(&number);
                 return Err(match error.kind() {
                     io::ErrorKind::InvalidInput => PamError::Unsuitable,
-                    _ => PamError::Ended,
+                    _ => {
+                        // A part of it may have been written, after which nothing can be read.
+                        waiting.ended = true;
+                        PamError::Ended
+                    }
                 });
             }
-            number
-        };
+        }
         match told.recv_timeout(LONGEST) {
             Ok(Verdict::Failed) => Err(PamError::Failed),
             Ok(verdict) => Ok(verdict),
             Err(RecvTimeoutError::Disconnected) => Err(PamError::Ended),
-            Err(RecvTimeoutError::Timeout) => {
-                lock(&self.waiting).verdicts.remove(&number);
-                Err(PamError::TimedOut)
-            }
+            // It goes on to wait for its verdict, so that no more questions are written than the socket has room for.
+            Err(RecvTimeoutError::Timeout) => Err(PamError::TimedOut),
         }
     }
 }

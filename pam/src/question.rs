@@ -13,6 +13,9 @@ const HEAD: usize = 9;
 /// The bytes of a verdict: the number of its question (4), and the verdict.
 const VERDICT: usize = 5;
 
+/// The byte, and the exit code, of a right password: none that a process ends with by accident, as when a module calls `exit(0)`.
+const RIGHT: u8 = 0x5a;
+
 /// What PAM says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -27,7 +30,7 @@ pub enum Verdict {
 impl Verdict {
     pub(crate) fn to_byte(self) -> u8 {
         match self {
-            Self::Right => 0,
+            Self::Right => RIGHT,
             Self::Wrong => 1,
             Self::Failed => 2,
         }
@@ -35,7 +38,7 @@ impl Verdict {
 
     pub(crate) fn from_byte(byte: u8) -> Self {
         match byte {
-            0 => Self::Right,
+            RIGHT => Self::Right,
             1 => Self::Wrong,
             _ => Self::Failed,
         }
@@ -171,6 +174,17 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Question::read(&mut bytes.as_slice());
             let _ = read_verdict(&mut bytes.as_slice());
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_well_by_accident_has_not_said_that_a_password_is_right() {
+        for byte in 0..=u8::MAX {
+            let verdict = Verdict::from_byte(byte);
+            assert_eq!(verdict == Verdict::Right, byte == 0x5a, "{byte}");
+        }
+        for verdict in [Verdict::Right, Verdict::Wrong, Verdict::Failed] {
+            assert_eq!(Verdict::from_byte(verdict.to_byte()), verdict);
         }
     }
 

@@ -146,7 +146,9 @@ fn a_master_without_the_rights_of_root_logs_users_in_by_pam() {
         return;
     }
     let services = tempfile::tempdir().unwrap();
-    drop(helper(services.path(), ALICE, "pam_permit.so"));
+    let asked = services.path().join("asked");
+    let script = format!("echo $PAM_USER >>{}; {ALICE}", asked.display());
+    drop(helper(services.path(), &script, "pam_permit.so"));
     let options = "user: nobody\nauto_accept: True\nexternal_auth: {pam: {alice: [test.ping]}}\n";
     let mut fleet = Fleet::new("tcp", options);
     fs::set_permissions(fleet.root(), Permissions::from_mode(0o755)).unwrap();
@@ -171,10 +173,13 @@ fn a_master_without_the_rights_of_root_logs_users_in_by_pam() {
         .enable_all()
         .build()
         .unwrap();
+    let asked_about = || fs::read_to_string(&asked).unwrap();
     runtime.block_on(async {
         let client = Client::connect(&config, &registry).await.unwrap();
         assert!(log_in(&client, "alice", "wrong").await.is_none());
         assert!(log_in(&client, "carol", "right one").await.is_none());
+        // Who has no rule costs no question: nobody's account is locked by strangers.
+        assert_eq!(asked_about(), "alice\n");
         let token = log_in(&client, "alice", "right one").await.unwrap();
         let alice = client.acting(token, None);
         let mut run = alice

@@ -9,6 +9,9 @@ use super::{About, Action, Allowed, Principal, Refusal};
 /// The function of the master by which an API fires the events of its hooks.
 const HOOK_RUNNER: &str = "event.send";
 
+/// The most bytes of the arguments with which a hook's event is fired.
+const MAX_HOOK: usize = 1024 * 1024;
+
 /// What the tags of these events begin with.
 const HOOKS: &str = "salt/netapi/hook/";
 
@@ -52,6 +55,9 @@ pub(super) fn judge_api(
 
 /// Whether the arguments of `event.send` are those of a hook's event. They say once what the tag is.
 fn fires_hook(arguments: &PackedArguments) -> bool {
+    if arguments.as_packed().as_bytes().len() > MAX_HOOK {
+        return false;
+    }
     let Ok(arguments) = arguments.unpack() else {
         return false;
     };

@@ -97,8 +97,12 @@ impl Credentials {
             source.to_owned(),
             format!("{} {}", request.eauth, request.user),
         );
-        let drawn = self.of_source.take(&user.0);
-        if let Err(delay) = drawn.and_then(|()| self.of_user.take(&user)) {
+        // The user's comes first: who tries one name too often takes nothing from what the source has for all.
+        if let Err(delay) = self.of_user.take(&user) {
+            return Checked::Later(delay);
+        }
+        if let Err(delay) = self.of_source.take(&user.0) {
+            self.of_user.give_back(&user);
             return Checked::Later(delay);
         }
         let Ok(_attempt) = self.attempts.try_acquire() else {
@@ -107,7 +111,8 @@ impl Credentials {
         let way = LoginWay::parse(&request.eauth).filter(|way| auth.ways.contains_key(way));
         let (asked, pam) = (request.clone(), self.pam.clone());
         let checked = if way == Some(LoginWay::Pam) {
-            let check = move || groups_by_pam(pam.as_deref(), &asked);
+            let auth = auth.clone();
+            let check = move || groups_by_pam(pam.as_deref(), &auth, &asked);
             self.context.spawn_blocking(check).await
         } else {
             // Nobody closes it.
@@ -131,29 +136,36 @@ impl Credentials {
 }
 
 /// Returns the groups of a user of this machine if PAM says that the password is right and the account may be used.
-fn groups_by_pam(pam: Option<&PamHelper>, request: &LoginRequest) -> Option<Vec<String>> {
+fn groups_by_pam(
+    pam: Option<&PamHelper>,
+    auth: &ExternalAuth,
+    request: &LoginRequest,
+) -> Option<Vec<String>> {
     let Some(pam) = pam else {
         tracing::error!(
             "nobody can log in by pam: external_auth has it since this master was started; restart saline-master"
         );
         return None;
     };
-    match pam.log_in(&request.user, request.password.expose()) {
-        Ok(Verdict::Right) => {}
-        Ok(_) => return None,
-        Err(why) => {
-            tracing::error!("a login by pam was refused: {why}");
-            return None;
-        }
-    }
     let groups = groups_of_name(&request.user);
-    groups
+    let groups = groups
         .inspect_err(|why| {
             tracing::error!(
                 "a login by pam was refused: the groups of the user cannot be read: {why}"
-            )
+            );
         })
-        .ok()
+        .ok()?;
+    // PAM is asked about nobody else's account: a stranger could try root's password, or lock it.
+    let rules = auth.ways.get(&LoginWay::Pam)?;
+    rules.of(&request.user, &groups, false).next()?;
+    match pam.log_in(&request.user, request.password.expose()) {
+        Ok(Verdict::Right) => Some(groups),
+        Ok(_) => None,
+        Err(why) => {
+            tracing::error!("a login by pam was refused: {why}");
+            None
+        }
+    }
 }
 
 /// Returns the groups of the user if the name and the password are right. Hashes one password in any case.

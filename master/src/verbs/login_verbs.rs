@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    ActAsRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, OperatorReply, OperatorRequest,
-    RefusedVerb, decode,
+    ActAsRequest, KeyRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, OperatorReply,
+    OperatorRequest, RefusedVerb, TokenRequest, decode,
 };
 use saline_protocol::transport::Context;
 
@@ -171,6 +171,17 @@ impl LoginVerbs {
             }
             _ => {}
         }
+        // Whom the blacklist names reads nothing either.
+        let authorizer = &self.decisions.authorizer;
+        if let Err(refusal) = authorizer.authorize(&user, Action::Ping, About::Nothing) {
+            return Err(NotOpened::NotAllowed(refusal.line));
+        }
+        if matches!(principal, Principal::Api(_)) && makes_rights(&asked) {
+            return refuse(format!(
+                "{} makes rights that outlive the key of an API, so none goes through one",
+                asked.name()
+            ));
+        }
         let access = self.settings.access();
         let enabled = &access.external_auth.enabled_clients;
         // Or a taken host would go round what the master enables.
@@ -217,6 +228,16 @@ impl LoginVerbs {
         let _ = self.decisions.note_login(principal, subject, false).await;
         OperatorReply::Login(LoginReply::Refused)
     }
+}
+
+/// Whether a request lets others in for good, or changes the keys of the master.
+fn makes_rights(request: &OperatorRequest) -> bool {
+    matches!(
+        request,
+        OperatorRequest::Keys(KeyRequest::ActOnApis { .. } | KeyRequest::RotateIdentity)
+            | OperatorRequest::Tokens(TokenRequest::Make(_) | TokenRequest::Revoke(_))
+            | OperatorRequest::RotateGroupKey
+    )
 }
 
 /// Returns what the line of a login in the audit file is about.

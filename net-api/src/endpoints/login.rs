@@ -10,11 +10,12 @@ use saline_data::Value;
 use saline_messages::{
     LoggedIn, LoginReply, LoginRequest, LoginToken, MAX_LOGIN_TEXT, Password, random,
 };
+use saline_protocol::transport::Clock;
 
 use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
+use crate::limits::{LOGIN_TIMEOUT, WholeBody};
 use crate::login::{TOKEN_HEADER, set_cookie, write};
 use crate::lowstate::{self, Chunk};
 
@@ -106,7 +107,16 @@ pub(super) async fn with(api: &Api, chunk: &Chunk) -> Result<UserLogin, ApiError
         eauth: eauth.clone(),
         token,
     };
-    match api.master.client().await?.log_in(request).await? {
+    let _place = api.logins.try_acquire().map_err(|_| {
+        ApiError::Unavailable("too many logins are under way: try again".to_owned())
+    })?;
+    let client = api.master.client().await?;
+    let asked = Clock.deadline(Clock.after(LOGIN_TIMEOUT), client.log_in(request));
+    // The master has whoever tries too much wait.
+    let reply = asked.await.map_err(|_| {
+        ApiError::Unavailable("logins have to wait now: try again later".to_owned())
+    })?;
+    match reply? {
         LoginReply::LoggedIn(logged_in) => Ok(UserLogin {
             token,
             user,

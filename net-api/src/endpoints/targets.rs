@@ -20,7 +20,7 @@ pub(super) async fn matching(
     Login(token): Login,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    let query = lowstate::form(query.unwrap_or_default().as_bytes());
+    let query = lowstate::form(query.unwrap_or_default().as_bytes())?;
     let target = lowstate::chunks(query)?
         .first()
         .ok_or_else(|| ApiError::BadRequest("tgt is missing: the minions, such as *".to_owned()))?

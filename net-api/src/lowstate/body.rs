@@ -8,6 +8,9 @@ use super::Chunk;
 use crate::error::ApiError;
 use crate::limits::MAX_CHUNKS;
 
+/// The largest number of fields of a form: each is compared with those before it, before anybody has logged in.
+const MAX_FIELDS: usize = 1_000;
+
 /// Reads a body. JSON may also come as `text/plain` or without a type, as browsers send it.
 ///
 /// # Errors
@@ -17,7 +20,7 @@ pub(crate) fn parsed(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     match kind.to_ascii_lowercase().as_str() {
-        "application/x-www-form-urlencoded" => Ok(form(body)),
+        "application/x-www-form-urlencoded" => form(body),
         "application/x-yaml" | "application/yaml" | "text/yaml" | "text/x-yaml" => {
             let text = std::str::from_utf8(body);
             let text = text.map_err(|_| refused("the body is not UTF-8"))?;
@@ -76,7 +79,13 @@ fn entries(chunk: Value) -> Result<Vec<(String, Value)>, ApiError> {
 }
 
 /// Reads a form. A name that is given several times has a list.
-pub(crate) fn form(body: &[u8]) -> Value {
+///
+/// # Errors
+/// `BadRequest` when it has more than [`MAX_FIELDS`] fields.
+pub(crate) fn form(body: &[u8]) -> Result<Value, ApiError> {
+    if form_urlencoded::parse(body).take(MAX_FIELDS + 1).count() > MAX_FIELDS {
+        return Err(refused("a form has at most 1000 fields"));
+    }
     let mut entries: Vec<(String, Value)> = Vec::new();
     for (name, value) in form_urlencoded::parse(body) {
         let value = Value::from(value.into_owned());
@@ -86,7 +95,7 @@ pub(crate) fn form(body: &[u8]) -> Value {
             Some((_, first)) => *first = Value::List(vec![std::mem::take(first), value]),
         }
     }
-    Value::Map(entries)
+    Ok(Value::Map(entries))
 }
 
 fn refused(why: &str) -> ApiError {

@@ -7,8 +7,11 @@ use saline_messages::Arguments;
 use super::Chunk;
 use crate::error::ApiError;
 
+/// The largest number of named arguments: each is compared with those before it.
+const MAX_NAMED: usize = 1_000;
+
 /// The entries of a chunk for a runner or a wheel that are no arguments of the function.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "arg",
     "client",
     "eauth",
@@ -17,6 +20,7 @@ const OPTIONS: [&str; 11] = [
     "kwarg",
     "password",
     "print_event",
+    "sharedkey",
     "timeout",
     "token",
     "username",
@@ -88,6 +92,11 @@ fn name_argument(arguments: &mut Arguments, name: &str, value: Value) -> Result<
         return Err(ApiError::BadRequest(format!(
             "the argument {name:?} is given twice"
         )));
+    }
+    if arguments.named.len() >= MAX_NAMED {
+        return Err(ApiError::BadRequest(
+            "a call has at most 1000 named arguments".to_owned(),
+        ));
     }
     arguments.named.push((name.to_owned(), value));
     Ok(())

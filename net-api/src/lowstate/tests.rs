@@ -21,6 +21,34 @@ fn one(json: &str) -> Chunk {
 }
 
 #[test]
+fn a_form_and_a_call_have_a_bounded_number_of_fields() {
+    let field = |number: usize| format!("f{number}=1");
+    let fields = |count: usize| (0..count).map(field).collect::<Vec<_>>().join("&");
+    assert!(super::form(fields(1_000).as_bytes()).is_ok());
+    let refused = super::form(fields(1_001).as_bytes());
+    assert!(
+        matches!(refused, Err(ApiError::BadRequest(_))),
+        "{refused:?}"
+    );
+    let named = |count: usize| {
+        let named = (0..count).map(|number| (format!("a{number}"), Value::Null));
+        let kwarg = Value::Map(named.collect());
+        let chunk = Chunk::new(vec![("kwarg".to_owned(), kwarg)]).unwrap();
+        call_arguments(&chunk, false)
+    };
+    assert!(named(1_000).is_ok());
+    assert!(named(1_001).is_err());
+}
+
+#[test]
+fn credentials_are_no_arguments() {
+    let entries = ["username", "password", "sharedkey", "eauth", "token"];
+    let entries = entries.map(|name| (name.to_owned(), Value::from("secret")));
+    let chunk = Chunk::new(entries.to_vec()).unwrap();
+    assert_eq!(call_arguments(&chunk, true).unwrap(), Arguments::default());
+}
+
+#[test]
 fn the_same_call_is_read_in_every_form() {
     for (kind, body) in [
         (
