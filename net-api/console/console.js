@@ -211,7 +211,7 @@ async function showKeys() {
           ...decisions.map((decision) =>
             element(
               "button",
-              { type: "button", "aria-label": `${decision} the key of ${id}`, onclick: () => guarded(() => decide(decision, folder, id)) },
+              { type: "button", "aria-label": `${decision} the key of ${id}`, onclick: () => guarded(() => decide(decision, folder, id, fingers[folder]?.[id])) },
               decision[0].toUpperCase() + decision.slice(1),
             ),
           ),
@@ -223,10 +223,15 @@ async function showKeys() {
   byId("keys-count").textContent = `${(keys.minions_pre || []).length} keys wait for a decision`;
 }
 
-async function decide(decision, folder, id) {
+async function decide(decision, folder, id, finger) {
   if (decision === "delete" && !confirm(`Delete the key of ${id}? The minion is cut off at once.`)) return;
-  await api.wheel(`key.${decision}_dict`, { match: { [folder]: [id] } });
+  // The master acts on the key with this fingerprint alone, also when another one has come into its place.
+  const compared = finger === undefined ? {} : { finger: { [id]: finger } };
+  const changed = await api.wheel(`key.${decision}_dict`, { match: { [folder]: [id] }, ...compared });
   await showKeys();
+  if (decision !== "delete" && Object.keys(changed).length === 0) {
+    throw new Error(`The key of ${id} has changed meanwhile: compare its fingerprint again.`);
+  }
 }
 
 function ready() {

@@ -50,11 +50,19 @@ pub(super) async fn call(
         }
         "accept_dict" | "reject_dict" | "delete_dict" => {
             let wanted = by_state(argument(arguments, "match", 0)?)?;
+            // Saline's own: the fingerprints that were compared, so that no key is meant that came into the place of one.
+            let compared = arguments.named.iter().find(|(name, _)| name == "finger");
+            let is_compared = |key: &KeyEntry| {
+                compared.is_none_or(|(_, fingers)| {
+                    let shown = fingers.get(key.id.as_str()).and_then(Value::as_str);
+                    shown == Some(finger_of(key).as_str())
+                })
+            };
             let chosen = |key: &KeyEntry| {
                 let mut wanted = wanted.iter();
                 wanted.any(|(state, ids)| {
                     *state == key.state && ids.iter().any(|id| id == key.id.as_str())
-                })
+                }) && is_compared(key)
             };
             act(client, action(function.trim_end_matches("_dict")), chosen).await
         }
@@ -145,19 +153,21 @@ fn list(reply: &KeyReply, state: &str) -> Result<Value, ApiError> {
     Ok(Value::map([(state.folder(), ids)]))
 }
 
+/// Returns the fingerprint of a key; empty for a file without one.
+fn finger_of(key: &KeyEntry) -> String {
+    match key.holds_key() {
+        true => PublicIdentity(key.identity).fingerprint(),
+        false => String::new(),
+    }
+}
+
 /// Returns the fingerprint of each key of these minions, by its state and its id.
 fn fingers(reply: &KeyReply, wanted: &Names) -> Value {
     let states = KeyState::ALL.into_iter().filter_map(|state| {
         let keys = reply.keys.iter();
         let keys = keys.filter(|key| key.state == state && wanted.has(key.id.as_str()));
         let fingers: Vec<(String, Value)> = keys
-            .map(|key| {
-                let finger = match key.holds_key() {
-                    true => PublicIdentity(key.identity).fingerprint(),
-                    false => String::new(),
-                };
-                (key.id.to_string(), Value::from(finger))
-            })
+            .map(|key| (key.id.to_string(), Value::from(finger_of(key))))
             .collect();
         (!fingers.is_empty()).then(|| (state.folder().to_owned(), Value::Map(fingers)))
     });

@@ -135,5 +135,18 @@ fn the_requests_of_saltgui_are_answered() {
     ] {
         ask(json!({ "client": "runner", "fun": fun })).expect(200);
     }
+    // A decision about a key that was compared means no other key.
+    let reject = |finger: &str| {
+        let compared = json!({ "match": { "minions": ["web1"] }, "finger": { "web1": finger } });
+        ask(json!({ "client": "wheel", "fun": "key.reject_dict", "kwarg": compared })).expect(200)
+    };
+    assert_eq!(reject("00:11")["return"][0]["data"]["return"], json!({}));
+    let fingers = ask(json!({ "client": "wheel", "fun": "key.finger", "match": "*" })).expect(200);
+    let finger = fingers["return"][0]["data"]["return"]["minions"]["web1"].clone();
+    let rejected = reject(finger.as_str().unwrap());
+    assert_eq!(
+        rejected["return"][0]["data"]["return"]["minions_rejected"],
+        json!(["web1"])
+    );
     assert_eq!(api.ask("/static/minions.txt", &[]).status, 404);
 }
