@@ -9,7 +9,7 @@ use super::{ChannelError, KeyError, MasterKeys, MasterTrust, Token};
 pub struct PinnedMaster {
     path: PathBuf,
     finger: Option<String>,
-    /// What the program is to the operator: `minion` or `API`.
+    /// The kind of program, as messages to the operator name it: `minion` or `API`.
     program: &'static str,
     /// The token whose master is trusted where nothing else says which one is.
     token: Option<Token>,

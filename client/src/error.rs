@@ -114,8 +114,10 @@ pub enum ClientError {
         /// The reason.
         why: &'static str,
     },
-    /// The name of the host is no name for an API.
-    #[error("the host's name, {host:?}, is no name for an API: set `id` in the file `api`")]
+    /// The name of the host is not a valid name for an API.
+    #[error(
+        "the host's name, {host:?}, is not a valid name for an API: set `id` in the file `api`"
+    )]
     NoApiName {
         /// The host's name.
         host: String,

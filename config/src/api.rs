@@ -74,13 +74,7 @@ impl ApiConfig {
 
     /// Returns the addresses of the master over the transport `scheme`.
     pub fn masters(&self, scheme: &str) -> Vec<HostPort> {
-        let mut masters = self.master.clone();
-        if let Some(port) = self.transport_ports.get(scheme) {
-            for master in &mut masters {
-                master.port = *port;
-            }
-        }
-        masters
+        crate::role::masters(&self.master, &self.transport_ports, scheme)
     }
 
     /// `pki_dir/master.pub`: the identity of the master that this API trusts.

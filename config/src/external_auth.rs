@@ -38,7 +38,7 @@ pub enum LoginWay {
 }
 
 impl LoginWay {
-    /// Every way.
+    /// Lists the ways in the order of the documentation.
     pub const ALL: [Self; 4] = [Self::Pam, Self::File, Self::SharedSecret, Self::Auto];
 
     /// Returns Salt's name of the way.

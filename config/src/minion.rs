@@ -120,13 +120,7 @@ impl Default for MinionConfig {
 impl MinionConfig {
     /// Returns the addresses of the master over the transport `scheme`.
     pub fn masters(&self, scheme: &str) -> Vec<HostPort> {
-        let mut masters = self.master.clone();
-        if let Some(port) = self.transport_ports.get(scheme) {
-            for master in &mut masters {
-                master.port = *port;
-            }
-        }
-        masters
+        crate::role::masters(&self.master, &self.transport_ports, scheme)
     }
 
     /// `state_dir/spool.log`

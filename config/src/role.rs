@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use saline_data::yaml::YamlError;
+use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, OptionValue};
 
 use crate::given::Given;
@@ -100,9 +101,25 @@ pub(crate) trait ConnectingRole: Role {
     fn master(&mut self) -> &mut Vec<HostPort>;
     fn master_port(&mut self) -> &mut u16;
     fn master_finger(&mut self) -> &mut Option<String>;
+    fn id(&mut self) -> &mut Option<MinionId>;
 }
 
 /// A role whose file may have the listener of the HTTP API: the API, and the master that it runs beside.
 pub(crate) trait ApiListenerRole: Role {
     fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig>;
+}
+
+/// Returns the addresses of the master over the transport `scheme`, which may have a port of its own in `ports`.
+pub(crate) fn masters(
+    masters: &[HostPort],
+    ports: &BTreeMap<String, u16>,
+    scheme: &str,
+) -> Vec<HostPort> {
+    let mut masters = masters.to_vec();
+    if let Some(port) = ports.get(scheme) {
+        for master in &mut masters {
+            master.port = *port;
+        }
+    }
+    masters
 }

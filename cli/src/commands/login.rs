@@ -79,7 +79,7 @@ impl Login {
     /// Logs the user in.
     ///
     /// # Errors
-    /// One line.
+    /// The reason, in one line.
     async fn log_in(self, client: &Client) -> Result<LoggedIn, String> {
         if let Some(request) = self.request {
             let failed = |error: ClientError| error.to_string();
@@ -104,7 +104,7 @@ impl Login {
 /// Logs the user of a command in, if there is a login.
 ///
 /// # Errors
-/// One line.
+/// The reason why a login failed, in one line.
 pub(super) async fn log_in(
     login: Option<Login>,
     client: &Client,

@@ -114,7 +114,7 @@ fn subject(name: &str, with_groups: bool) -> Result<Subject, String> {
     }
     match (is_group, with_groups) {
         (true, true) => Ok(Subject::Group(plain.to_owned())),
-        (true, false) => Err(format!("names {name:?}: there are no groups here")),
+        (true, false) => Err(format!("names {name:?}: this option takes no groups")),
         (false, _) => Ok(Subject::Name(plain.to_owned())),
     }
 }

@@ -87,6 +87,9 @@ impl ConnectingRole for ApiConfig {
     fn master_finger(&mut self) -> &mut Option<String> {
         &mut self.master_finger
     }
+    fn id(&mut self) -> &mut Option<MinionId> {
+        &mut self.id
+    }
 }
 
 impl ApiListenerRole for ApiConfig {
@@ -98,22 +101,10 @@ impl ApiListenerRole for ApiConfig {
 const OPTIONS: &[OptionDoc<ApiConfig>] = &[
     master_address::master_port(),
     master_address::master(),
-    OptionDoc {
-        name: "id",
-        secrecy: Secrecy::Public,
-        unit: "1 to 255 of A-Z a-z 0-9 . _ -",
-        default: "",
-        help: "The name under which the master has the key of this API, and its audit file what it does. Under another name its key \
+    master_address::id(
+        "The name under which the master has the key of this API, and its audit file what it does. Under another name its key \
                waits again. Not set: the host's name.",
-        read: |config, given| {
-            config.id = given.optional(|given| {
-                given.checked("an id", |text| {
-                    MinionId::parse(text).map_err(|error| format!("takes an id: {error}"))
-                })
-            })?;
-            Ok(())
-        },
-    },
+    ),
     common::transport(
         "The transports to reach the master by, the preferred one first. Not set: the default of this \
          build. Transport options go in a section named after the transport.",

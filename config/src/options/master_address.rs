@@ -1,5 +1,6 @@
-//! The options of roles that connect to a master: where it is, and which key it has.
+//! The options of roles that connect to a master: where it is, which key it has, and under which name they come.
 
+use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
 use crate::role::ConnectingRole;
@@ -65,6 +66,24 @@ pub(super) const fn master_finger<C: ConnectingRole>() -> OptionDoc<C> {
                     } else {
                         Err("takes a fingerprint: 32 pairs of hexadecimal digits".to_owned())
                     }
+                })
+            })?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn id<C: ConnectingRole>(help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "id",
+        secrecy: Secrecy::Public,
+        unit: "1 to 255 of A-Z a-z 0-9 . _ -",
+        default: "",
+        help,
+        read: |config, given| {
+            *config.id() = given.optional(|given| {
+                given.checked("an id", |text| {
+                    MinionId::parse(text).map_err(|error| format!("takes an id: {error}"))
                 })
             })?;
             Ok(())

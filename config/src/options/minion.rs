@@ -126,28 +126,19 @@ impl ConnectingRole for MinionConfig {
     fn master_finger(&mut self) -> &mut Option<String> {
         &mut self.master_finger
     }
+    fn id(&mut self) -> &mut Option<MinionId> {
+        &mut self.id
+    }
 }
 
 const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     master_address::master_port(),
     master_address::master(),
-    OptionDoc {
-        name: "id",
-        secrecy: Secrecy::Public,
-        unit: "1 to 255 of A-Z a-z 0-9 . _ -",
-        default: "",
-        help: "The minion's id. Not set: the one in the file `minion_id` beside this file; if there is none, \
+    master_address::id(
+        "The minion's id. Not set: the one in the file `minion_id` beside this file; if there is none, \
                the host's name, which is written to it, so that a changed name of the host does not change \
                the id.",
-        read: |config, given| {
-            config.id = given.optional(|given| {
-                given.checked("an id", |text| {
-                    MinionId::parse(text).map_err(|error| format!("takes an id: {error}"))
-                })
-            })?;
-            Ok(())
-        },
-    },
+    ),
     common::transport(
         "The transports to reach the master by, the preferred one first. Not set: the default of this \
          build. Transport options go in a section named after the transport.",

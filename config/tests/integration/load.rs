@@ -481,5 +481,5 @@ fn rules_that_are_wrong_are_refused_with_their_place() {
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - pkg.install:\n        arg: [a]\n"), @r#"master:4:9: option "publisher_acl" takes `args` (a list) and `kwargs` (a mapping) of a function, not "arg""#);
     assert_snapshot!(refused("publisher_acl:\n  fred:\n    - web*:\n      - pkg.install:\n          args: ['(']\n"), @r#"master:5:18: option "publisher_acl" has "(", which is not a valid regular expression: not a regular expression: unclosed group"#);
     assert_snapshot!(refused("publisher_acl_blacklist:\n  groups: [a]\n"), @r#"master:2:3: option "publisher_acl_blacklist" takes a mapping with `users` and `modules`, which are lists of patterns"#);
-    assert_snapshot!(refused("operators:\n  ops%: [test.ping]\n"), @r#"master:2:3: option "operators" names "ops%": there are no groups here"#);
+    assert_snapshot!(refused("operators:\n  ops%: [test.ping]\n"), @r#"master:2:3: option "operators" names "ops%": this option takes no groups"#);
 }

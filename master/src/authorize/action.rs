@@ -51,7 +51,7 @@ pub enum Action {
     Ping,
     /// Log a user in or out, and act in the name of one who is logged in; what that user may do is decided by itself.
     ActForUsers,
-    /// Read events.
+    /// Read events over a session: its own, or all with a rule for that.
     ReadEvents,
     /// Speak as a minion in its own session: report, take jobs, deliver returns, fire events.
     ActAsMinion,

@@ -191,7 +191,7 @@ impl Authorizer {
             return Admits::Blacklisted(refusal);
         }
         let rules = Rules::of_user(&access, user);
-        // Whoever may log in has rules then.
+        // A local user without a rule may still log in as somebody who has rules.
         match rules.own.is_empty() && !access.external_auth.names_anybody() {
             false => Admits::Yes,
             true => Admits::NoRule(Refusal {

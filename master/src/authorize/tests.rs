@@ -274,7 +274,7 @@ publisher_acl_blacklist: {users: [mallory], modules: [pkg.*]}
     );
     let mallory = external("mallory", LoginWay::File);
     assert!(run(rules, &mallory, "test.echo").contains("publisher_acl_blacklist"));
-    // Who is taken out of the file has no right any more.
+    // A user whose rules were removed from the file has no rights.
     assert!(run("", &ann, "test.ping").contains("may not run test.ping"));
     // The same name by another way is another user.
     assert_ne!(ann.owner(), by_secret.owner());

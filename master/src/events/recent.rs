@@ -122,7 +122,7 @@ impl RecentEvents {
         let mut ring = self.ring();
         ring.end_if_due(now);
         if ring.kept_until.is_none() {
-            // Whoever asks for what comes after an older place has missed what was fired meanwhile.
+            // A listener with an older cursor has missed the events that were fired meanwhile.
             ring.last += 1;
         }
         ring.kept_until = Some(now + KEPT_AFTER);

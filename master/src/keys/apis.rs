@@ -121,21 +121,7 @@ impl ApiKeys {
             (KeyState::Accepted, &self.accepted),
             (KeyState::Pending, &self.pending),
         ] {
-            let mut names = folder.names()?;
-            names.sort_unstable();
-            for id in names {
-                let identity = match folder.read(&id)? {
-                    Found::Key(identity) => identity,
-                    Found::NoKey => KeyEntry::NO_KEY,
-                    // It was removed meanwhile.
-                    Found::Nothing => continue,
-                };
-                entries.push(KeyEntry {
-                    id,
-                    state,
-                    identity,
-                });
-            }
+            entries.extend(folder.entries(state)?);
         }
         Ok(entries)
     }

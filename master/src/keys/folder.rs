@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use saline_channel::{KeyError, PublicIdentity};
-use saline_messages::MinionId;
+use saline_messages::{KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::Source;
 
 /// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
@@ -206,6 +206,28 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             synced => synced.map_err(|error| io_error("write", &self.path, error)),
         }
+    }
+
+    /// Returns the keys of the folder in this state, by id. A file that holds no key, or that the master may not read, has
+    /// [`NO_KEY`](KeyEntry::NO_KEY).
+    pub(super) fn entries(&self, state: KeyState) -> Result<Vec<KeyEntry>, KeyError> {
+        let mut ids = self.names()?;
+        ids.sort_unstable();
+        let mut entries = Vec::with_capacity(ids.len());
+        for id in ids {
+            let identity = match self.read(&id)? {
+                Found::Key(identity) => identity,
+                Found::NoKey => KeyEntry::NO_KEY,
+                // It was removed meanwhile.
+                Found::Nothing => continue,
+            };
+            entries.push(KeyEntry {
+                id,
+                state,
+                identity,
+            });
+        }
+        Ok(entries)
     }
 
     /// Returns the file names that are ids, in no order. A file may hold no key; folders are left out. A folder that

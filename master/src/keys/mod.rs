@@ -160,22 +160,7 @@ impl KeyStore {
     pub fn list(&self) -> Result<Vec<KeyEntry>, KeyError> {
         let mut entries = Vec::new();
         for state in KeyState::ALL {
-            let folder = self.folder(state);
-            let mut ids = folder.names()?;
-            ids.sort_unstable();
-            for id in ids {
-                let identity = match folder.read(&id)? {
-                    Found::Key(identity) => identity,
-                    Found::NoKey => KeyEntry::NO_KEY,
-                    // It was removed meanwhile.
-                    Found::Nothing => continue,
-                };
-                entries.push(KeyEntry {
-                    id,
-                    state,
-                    identity,
-                });
-            }
+            entries.extend(self.folder(state).entries(state)?);
         }
         Ok(entries)
     }

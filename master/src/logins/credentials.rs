@@ -125,7 +125,7 @@ impl Credentials {
         };
         match (way, checked) {
             (Some(way), Ok(Some(groups))) => {
-                // Who has the password is not kept out by being busy.
+                // A right password costs no attempt, so a user who logs in often is not told to wait.
                 self.of_user.give_back(&user);
                 Checked::Right { way, groups }
             }

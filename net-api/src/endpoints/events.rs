@@ -33,7 +33,8 @@ pub(super) async fn stream(
         None => None,
         Some(id) => {
             let id = id.to_str().ok().and_then(parse_id);
-            let refused = || ApiError::BadRequest("Last-Event-ID is no id of an event".to_owned());
+            let refused =
+                || ApiError::BadRequest("Last-Event-ID is not the id of an event".to_owned());
             Some(id.ok_or_else(refused)?)
         }
     };

@@ -56,7 +56,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         router = router.route(&format!("{path}/{{*file}}"), get(static_files::file));
     }
     router
-        .fallback(async || ApiError::NotFound("there is no such path".to_owned()))
+        .fallback(async || ApiError::NotFound("this API does not have the path".to_owned()))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .layer(from_fn_with_state(Arc::clone(&api), app::serve_pages))
         .layer(from_fn_with_state(Arc::clone(&api), cors::allow))

@@ -96,7 +96,7 @@ fn another_key_of_the_name_takes_nothing_over_by_itself() {
         ("web".to_owned(), KeyState::Pending),
     ];
     assert_eq!(place.listed(), both);
-    // What was shown is not what stands there now.
+    // Another key has replaced the one that the operator was shown.
     let mut mistaken = place.keys.list().unwrap();
     mistaken[1].identity = own;
     assert_eq!(place.act(ApiKeyAction::Accept, &mistaken[1..]), []);
