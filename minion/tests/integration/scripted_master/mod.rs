@@ -45,6 +45,10 @@ pub struct State {
     said: Vec<MinionRequest>,
     answers: VecDeque<MinionReply>,
     pending: Vec<SignedJob>,
+    /// The jobs for every minion that were published. They are offered as well until they return, as a
+    /// master does it: a reply to a heartbeat that overtakes a publication makes the minion drop that one,
+    /// and ask for what it missed.
+    published: Vec<SignedJob>,
     counter: u64,
     last_all: u64,
     last_own: u64,
@@ -214,7 +218,7 @@ impl ScriptedMaster {
         self.state.lock().unwrap().answers.push_back(reply);
     }
 
-    /// What `PendingJobs` is answered.
+    /// What `PendingJobs` is answered beside the jobs that were published.
     pub fn set_pending(&self, jobs: Vec<SignedJob>) {
         self.state.lock().unwrap().pending = jobs;
     }
@@ -229,6 +233,9 @@ impl ScriptedMaster {
             let mut state = self.state.lock().unwrap();
             state.counter += 1;
             state.last_all += 1;
+            if deliver {
+                state.published.push(job.clone());
+            }
             let key = PublicationKey::group(&material(0));
             let (counter, number) = (state.counter, state.last_all);
             key.seal(
@@ -251,6 +258,7 @@ impl ScriptedMaster {
             let mut state = self.state.lock().unwrap();
             state.counter += 1;
             state.last_own += 1;
+            state.published.push(job.clone());
             let sessions = self.sessions.lock().unwrap();
             let records = sessions.records(&state.session).unwrap();
             let key = records.publications.key(7);
@@ -333,7 +341,7 @@ impl State {
             }
             MinionRequest::Claim { .. } => MinionReply::Claimed(self.grants),
             MinionRequest::PendingJobs { .. } => MinionReply::Jobs(JobsPage {
-                jobs: self.pending.clone(),
+                jobs: self.offered(),
                 more: false,
             }),
             MinionRequest::Returns(returns) => self.answers.pop_front().unwrap_or_else(|| {
@@ -359,6 +367,20 @@ impl State {
 }
 
 impl State {
+    /// Returns the jobs that a minion which asks for what it missed is offered.
+    fn offered(&self) -> Vec<SignedJob> {
+        let is_returned = |jid: &Jid| {
+            self.said.iter().any(|request| match request {
+                MinionRequest::Returns(returns) => returns.iter().any(|one| one.jid == *jid),
+                _ => false,
+            })
+        };
+        let published = self.published.iter().filter(|signed| {
+            signed.job.target == Target::glob("*") && !is_returned(&signed.job.jid)
+        });
+        self.pending.iter().chain(published).cloned().collect()
+    }
+
     fn pillar(&mut self, request: &PillarRequest) -> MinionReply {
         if self.is_busy_with_pillars {
             return MinionReply::busy(Duration::from_millis(5));
