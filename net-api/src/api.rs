@@ -28,8 +28,10 @@ pub(crate) struct Api {
     pub(crate) hook_path: String,
     /// Whether hooks are taken without a login.
     pub(crate) open_hooks: bool,
-    /// Owns the tasks of event streams.
+    /// Owns the tasks that outlive a request.
     pub(crate) context: Context,
+    /// Owns the tasks of event streams, which have nothing to end when the API stops.
+    pub(crate) events_context: Context,
     pub(crate) event_streams: Arc<Semaphore>,
     /// The logins that may be under way.
     pub(crate) logins: Semaphore,
@@ -55,6 +57,7 @@ impl Api {
             max_body: config.max_request_body_size,
             hook_path: format!("/{}", config.webhook_url.trim_matches('/')),
             open_hooks: config.webhook_disable_auth,
+            events_context: context.child(),
             context,
             logins: Semaphore::new(MAX_LOGINS),
             event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),

@@ -20,5 +20,6 @@ mod request_log;
 mod run;
 mod settings;
 mod tls;
+mod write_timeout;
 
 pub use run::{command_line, run};

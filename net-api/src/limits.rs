@@ -33,6 +33,9 @@ pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a client may take nothing of what is written to it.
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long a request may take to be answered. A job or run that takes longer goes on, and is found by its jid.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 

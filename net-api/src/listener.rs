@@ -1,6 +1,7 @@
 //! Accepts connections, and hands what they ask to the endpoints.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,23 +14,28 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use saline_protocol::transport::Context;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
-use crate::limits::{HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_HEAD, MAX_HEADERS, TLS_TIMEOUT};
+use crate::limits::{
+    HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_HEAD, MAX_HEADERS, TLS_TIMEOUT, WRITE_TIMEOUT,
+};
 use crate::request_log::ClientAddress;
 use crate::tls::Certificate;
+use crate::write_timeout::WriteTimeout;
 
 /// The pause after the system has refused to hand over a connection, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Accepts connections until the context is cancelled. Further ones than there are places wait in the queue of the system.
+/// Accepts connections, as a task of `accepting`, until that is cancelled. Further ones than there are places wait in the queue of
+/// the system. Each is a task of `connections`; when `accepting` is cancelled, it answers the request that it has begun, and ends.
 pub(crate) async fn accept(
     listener: TcpListener,
     certificate: Option<Arc<Certificate>>,
     router: Router,
-    context: Context,
+    accepting: Context,
+    connections: Context,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // The semaphore is never closed.
@@ -38,25 +44,42 @@ pub(crate) async fn accept(
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!("a connection cannot be accepted: {error}");
-                context.clock.pause(ACCEPT_PAUSE).await;
+                accepting.clock.pause(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let (certificate, router) = (certificate.clone(), router.clone());
-        let clock = context.clock;
-        context.spawn(async move {
+        let accepting = accepting.clone();
+        connections.spawn(async move {
             let _place = place;
+            let stopping = accepting.cancel.cancelled();
+            let stream = bounded(stream);
             let Some(certificate) = certificate else {
-                return serve(stream, from, router).await;
+                return serve(stream, from, router, stopping).await;
             };
+            let clock = accepting.clock;
             let handshake = certificate.acceptor().accept(stream);
-            match clock.deadline(clock.after(TLS_TIMEOUT), handshake).await {
-                Ok(Ok(stream)) => serve(stream, from, router).await,
+            let handshake = tokio::select! {
+                () = accepting.cancel.cancelled() => return,
+                shaken = clock.deadline(clock.after(TLS_TIMEOUT), handshake) => shaken,
+            };
+            match handshake {
+                Ok(Ok(stream)) => serve(stream, from, router, stopping).await,
                 Ok(Err(error)) => tracing::debug!("{from}: no TLS: {error}"),
                 Err(_) => tracing::debug!("{from}: the handshake of TLS took too long"),
             }
         });
     }
+}
+
+/// Returns the stream of a connection that ends when its client reads nothing, or is not there any more.
+fn bounded(stream: TcpStream) -> WriteTimeout<TcpStream> {
+    // For a client that vanished: the system takes a few bytes for it, such as those of an event stream, without waiting.
+    let milliseconds = u32::try_from(WRITE_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&stream, milliseconds) {
+        tracing::debug!("a connection has no time limit of the system: {error}");
+    }
+    WriteTimeout::new(stream, WRITE_TIMEOUT)
 }
 
 /// Binds the address of the API.
@@ -67,25 +90,112 @@ pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Answers the requests of one connection.
+/// Answers the requests of one connection, until `stopping` and the end of the request that it has begun by then.
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(
     stream: S,
     from: SocketAddr,
     router: Router,
+    stopping: impl Future<Output = ()>,
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ClientAddress(from));
         router.clone().call(request)
     });
-    let served = http1::Builder::new()
+    let connection = http1::Builder::new()
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = stopping => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
     if let Err(error) = served {
         tracing::debug!("{from}: the connection ended: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use saline_protocol::transport::Clock;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: api\r\n\r\n";
+
+    fn client() -> (DuplexStream, WriteTimeout<DuplexStream>) {
+        let (client, server) = tokio::io::duplex(1_024);
+        (client, WriteTimeout::new(server, WRITE_TIMEOUT))
+    }
+
+    fn address() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 7], 4_711))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_its_answer_loses_its_connection() {
+        let (mut client, server) = client();
+        let router = Router::new().route("/", get(async || vec![b'a'; 1_000_000]));
+        client.write_all(GET).await.unwrap();
+        let began = Clock.now();
+        serve(server, address(), router, std::future::pending()).await;
+        let taken = Clock.now() - began;
+        assert!(
+            taken >= WRITE_TIMEOUT && taken < 2 * WRITE_TIMEOUT,
+            "{taken:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_begun_is_answered_before_the_end() {
+        let (mut client, server) = client();
+        let (stop, stopped) = oneshot::channel();
+        let (begun, mut beginning) = tokio::sync::mpsc::channel(1);
+        let router = Router::new().route(
+            "/",
+            get(async move || {
+                begun.send(()).await.unwrap();
+                Clock.pause(Duration::from_secs(2)).await;
+                "done"
+            }),
+        );
+        let stopping = async { stopped.await.unwrap() };
+        let asking = async {
+            client.write_all(GET).await.unwrap();
+            beginning.recv().await.unwrap();
+            stop.send(()).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let ((), answer) = tokio::join!(serve(server, address(), router, stopping), asking);
+        assert!(answer.ends_with("done"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_ends_at_once() {
+        let (mut client, server) = client();
+        let (stop, stopped) = oneshot::channel();
+        let router = Router::new().route("/", get(async || "done"));
+        let stopping = async { stopped.await.unwrap() };
+        let asking = async {
+            client.write_all(GET).await.unwrap();
+            let mut answer = [0; 1_024];
+            assert_ne!(client.read(&mut answer).await.unwrap(), 0);
+            stop.send(()).unwrap();
+            assert_eq!(client.read(&mut answer).await.unwrap(), 0);
+        };
+        let began = Clock.now();
+        tokio::join!(serve(server, address(), router, stopping), asking);
+        assert!(Clock.now() - began < HEAD_TIMEOUT);
     }
 }

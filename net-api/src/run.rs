@@ -21,8 +21,12 @@ use crate::master_connection::MasterConnection;
 use crate::settings;
 use crate::tls::Certificate;
 
-/// How long a stopping API may take to end what it began.
-const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How long a stopping API goes on with the requests that it has begun. With [`SHUTDOWN`] it is less than the service manager's
+/// `TimeoutStopSec`.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// How long a stopping API may take to end what is left then.
+const SHUTDOWN: Duration = Duration::from_secs(4);
 
 /// What the program does, with examples.
 const ABOUT: &str = "\
@@ -137,8 +141,14 @@ async fn serve(
         .map(PidFile::write)
         .transpose()?;
     let router = endpoints::router(Arc::clone(&api));
-    let accepting = context.child();
-    let accepted = listener::accept(listener, certificate.clone(), router, accepting.clone());
+    let (accepting, connections) = (context.child(), context.child());
+    let accepted = listener::accept(
+        listener,
+        certificate.clone(),
+        router,
+        accepting.clone(),
+        connections.clone(),
+    );
     accepting.spawn(accepted);
     let connecting = Arc::clone(&api);
     context.spawn(async move { connecting.master.keep_connecting(&connecting.context).await });
@@ -184,7 +194,8 @@ async fn serve(
     supervision.manager.stopping();
     supervision.end().await;
     tracing::info!("stopping");
-    end(&api, &[&context, &accepting]).await;
+    drain(&api, &accepting, &connections).await;
+    end(&api, &[&context, &accepting, &connections]).await;
     Ok(())
 }
 
@@ -196,20 +207,32 @@ fn read_again(certificate: Option<&Certificate>) {
     }
 }
 
+/// Accepts no more, ends the event streams, and waits for the answers to the requests that were begun.
+async fn drain(api: &Api, accepting: &Context, connections: &Context) {
+    accepting.cancel.cancel();
+    api.events_context.cancel.cancel();
+    connections.tracker.close();
+    let drained = connections.tracker.wait();
+    if Clock.deadline(Clock.after(DRAIN), drained).await.is_err() {
+        tracing::warn!("some requests did not end in time, and are not answered");
+    }
+}
+
 /// Ends every task, and the connection to the master.
 async fn end(api: &Api, contexts: &[&Context]) {
-    for context in contexts.iter().copied().chain([&api.context]) {
+    let own = [&api.context, &api.events_context];
+    for context in contexts.iter().copied().chain(own) {
         context.cancel.cancel();
         context.tracker.close();
     }
     let ended = async {
-        for context in contexts.iter().copied().chain([&api.context]) {
+        for context in contexts.iter().copied().chain(own) {
             context.tracker.wait().await;
         }
         api.master.shutdown().await;
     };
     if Clock.deadline(Clock.after(SHUTDOWN), ended).await.is_err() {
-        tracing::warn!("some requests did not end in time");
+        tracing::warn!("some tasks did not end in time");
     }
 }
 

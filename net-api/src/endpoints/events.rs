@@ -43,9 +43,9 @@ pub(super) async fn stream(
         ApiError::Unavailable("as many clients as may listen to events do".to_owned())
     })?;
     let client = api.master.acting(token, None).await?;
-    let stream = EventStream::begin(client, after, api.context.clock, place).await?;
+    let stream = EventStream::begin(client, after, api.events_context.clock, place).await?;
     let (body, task) = stream.into_body();
-    api.context.spawn(task);
+    api.events_context.spawn(task);
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");

@@ -10,20 +10,20 @@ use super::users::{fleet_with_users, log_in};
 
 /// An event as a client reads it.
 #[derive(Debug)]
-struct Heard {
-    id: String,
-    tag: String,
-    data: Value,
+pub struct Heard {
+    pub id: String,
+    pub tag: String,
+    pub data: Value,
 }
 
 /// A client that listens.
-struct Listener {
+pub struct Listener {
     curl: Child,
     lines: BufReader<std::process::ChildStdout>,
 }
 
 impl Listener {
-    fn start(api: &Api, arguments: &[&str]) -> Self {
+    pub fn start(api: &Api, arguments: &[&str]) -> Self {
         let mut curl = Command::new("curl");
         curl.args(["-s", "-S", "-N", "--max-time", "60", "--noproxy", "*"]);
         curl.args(arguments).arg(format!("{}/events", api.url));
@@ -36,7 +36,7 @@ impl Listener {
     }
 
     /// Returns the next event; none when the stream has ended.
-    fn next(&mut self) -> Option<Heard> {
+    pub fn next(&mut self) -> Option<Heard> {
         let mut heard = Heard {
             id: String::new(),
             tag: String::new(),
@@ -59,7 +59,7 @@ impl Listener {
     }
 
     /// Returns the first event whose tag ends like this.
-    fn find(&mut self, end: &str) -> Heard {
+    pub fn find(&mut self, end: &str) -> Heard {
         loop {
             let heard = self.next().unwrap();
             assert_eq!(heard.data["tag"], *heard.tag);

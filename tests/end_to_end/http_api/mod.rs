@@ -10,5 +10,6 @@ mod http;
 mod pepper;
 mod saltgui;
 mod service;
+mod stopping;
 mod tls;
 mod users;
