@@ -201,7 +201,8 @@ pub trait WritePipe: Send + Unpin + 'static {
         self.poll_write(cx, &[IoSlice::new(&bytes[..most])])
     }
 
-    /// Hands everything that was accepted to the system. The default has nothing to hand over.
+    /// Hands everything that was accepted to the system, without waiting for the peer. Polled until it is ready after each
+    /// burst of writes, before the engine waits for anything else. The default has nothing to hand over.
     ///
     /// # Errors
     /// The system's, when the connection broke.
@@ -211,7 +212,9 @@ pub trait WritePipe: Send + Unpin + 'static {
     }
 
     /// Tells the peer that nothing follows, after everything that was accepted: the peer reads all of
-    /// it, and then the end. Polled until it is ready; nothing is written afterwards.
+    /// it, and then the end. Polled until it is ready; nothing is written afterwards. Ready means that dropping the pipe
+    /// loses nothing any more: at once where the system sends on by itself, when the peer has acknowledged the end where
+    /// the protocol runs in this process. The wait is bounded, and the pipe is [aborted](Self::abort) afterwards.
     ///
     /// # Errors
     /// The system's, when the connection broke.
