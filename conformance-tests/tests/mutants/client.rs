@@ -34,6 +34,8 @@ pub struct WrongClient {
     subscribers: Arc<AtomicU64>,
     twins: Arc<Twins>,
     ended: AtomicBool,
+    /// The deadlines of the requests that are under way.
+    deadlines: Mutex<Vec<Instant>>,
     shared: Arc<Shared>,
 }
 
@@ -63,8 +65,20 @@ impl WrongClient {
             subscribers: Arc::default(),
             twins: Arc::default(),
             ended: AtomicBool::new(false),
+            deadlines: Mutex::default(),
             shared,
         }
+    }
+
+    /// Notes `deadline`, and returns the latest or the earliest of those that are under way.
+    fn among(&self, deadline: Instant) -> Instant {
+        let mut all = self.deadlines.lock().unwrap();
+        all.push(deadline);
+        let among = match self.fault {
+            Fault::QueueDeadlines => all.iter().max(),
+            _ => all.iter().min(),
+        };
+        *among.unwrap()
     }
 
     /// Asks in a task that its caller's end does not end.
@@ -95,6 +109,13 @@ impl Client for WrongClient {
                 inner.request(payload, deadline).await
             }
             Fault::NeverTimeOut => inner.request(payload, deadline + NEVER).await,
+            Fault::QueueDeadlines | Fault::OneDeadline => {
+                let outcome = inner.request(payload, self.among(deadline)).await;
+                let mut all = self.deadlines.lock().unwrap();
+                let own = all.iter().position(|other| *other == deadline);
+                all.remove(own.unwrap());
+                outcome
+            }
             Fault::TimeOutEarly => {
                 let now = clock.now();
                 inner.request(payload, now + (deadline - now) / 2).await
@@ -221,6 +242,10 @@ impl Client for WrongClient {
         let most = self.context.limits.subscriptions_per_connection;
         if self.fault == Fault::TopicsEach && topics.len() > most {
             return Err(Error::new(ErrorKind::Config, "too many topics"));
+        }
+        let bytes: usize = topics.iter().map(|filter| filter.to_string().len()).sum();
+        if self.fault == Fault::TopicBytes && bytes > 64 << 10 {
+            return Err(Error::new(ErrorKind::Config, "too many bytes of topics"));
         }
         let asked = subscriber::spoil_filters(self.fault, &topics);
         let subscribed = self.inner.subscribe(at, asked, deadline).await?;

@@ -175,6 +175,20 @@ pub enum Fault {
     LeakRequests,
     /// A kibibyte of every client and every server is kept.
     LeakMemory,
+    /// A request times out no sooner than those that were made before it.
+    QueueDeadlines,
+    /// A request times out with the first of those that are under way.
+    OneDeadline,
+    /// A loss is told after the message that follows it.
+    TellLossAfter,
+    /// A loss is told before the message that precedes it.
+    TellLossBefore,
+    /// The losses of several subscribers of one client are told to the first of them.
+    LossToFirst,
+    /// A subscriber gets what came to another one of its client before it asked.
+    LastToNewcomer,
+    /// The topics of one call are bounded in bytes.
+    TopicBytes,
 }
 
 /// Every mutant, and the requirements that it has to fail.
@@ -276,4 +290,11 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::BareSpawn, &["SHU-003"]),
     (Fault::LeakRequests, &["REQ-015"]),
     (Fault::LeakMemory, &["CON-024"]),
+    (Fault::QueueDeadlines, &["REQ-003"]),
+    (Fault::OneDeadline, &["REQ-003"]),
+    (Fault::TellLossAfter, &["PUB-008"]),
+    (Fault::TellLossBefore, &["PUB-008"]),
+    (Fault::LossToFirst, &["PUB-007"]),
+    (Fault::LastToNewcomer, &["PUB-015"]),
+    (Fault::TopicBytes, &["LIM-008"]),
 ];

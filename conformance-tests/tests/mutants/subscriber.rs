@@ -33,6 +33,7 @@ pub fn spoil(
     twins: Arc<Twins>,
 ) -> Box<dyn Subscriber> {
     let since = twins.gone.lock().unwrap().len();
+    let last = twins.last.lock().unwrap().take();
     Box::new(WrongSubscriber {
         losses: twins.losses.load(Ordering::Relaxed),
         since,
@@ -43,7 +44,7 @@ pub fn spoil(
         turn,
         reconnected: false,
         messages: 0,
-        next: VecDeque::new(),
+        next: last.into_iter().collect(),
         untold: None,
     })
 }
@@ -52,6 +53,8 @@ pub fn spoil(
 #[derive(Debug, Default)]
 pub struct Twins {
     losses: AtomicU64,
+    /// The message that one of them got last, where that matters.
+    last: Mutex<Option<Delivery>>,
     /// The filters of those that have gone.
     gone: Mutex<Vec<Vec<TopicFilter>>>,
 }
@@ -103,6 +106,24 @@ impl WrongSubscriber {
                 if self.twins.gone.lock().unwrap()[self.since..].contains(&self.topics) =>
             {
                 None
+            }
+            (Fault::TellLossAfter, Delivery::Lagged(_)) => {
+                self.untold = Some(delivery);
+                None
+            }
+            (Fault::TellLossAfter, Delivery::Message { .. }) if self.untold.is_some() => {
+                self.next.extend(self.untold.take());
+                Some(delivery)
+            }
+            (Fault::TellLossBefore, Delivery::Message { .. }) => self.untold.replace(delivery),
+            (Fault::TellLossBefore, Delivery::Lagged(_)) => {
+                self.next.extend(self.untold.take());
+                Some(delivery)
+            }
+            (Fault::LossToFirst, Delivery::Lagged(_)) if self.turn.0 > 1 => None,
+            (Fault::LastToNewcomer, Delivery::Message { .. }) => {
+                *self.twins.last.lock().unwrap() = Some(delivery.clone());
+                Some(delivery)
             }
             (Fault::LossToAll, Delivery::Lagged(_)) => {
                 self.losses = self.twins.losses.fetch_add(1, Ordering::Relaxed) + 1;

@@ -84,7 +84,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-008",
         name: "number_of_topics",
         level: Level::Must,
-        sentence: "Subscribing to no topic, or to more than subscriptions_per_connection, those that the client holds already among them, is refused with Config; to exactly that many it works.",
+        sentence: "Subscribing to no topic, or to more than subscriptions_per_connection, those that the client holds already among them, is refused with Config; to exactly that many it works, in one call and of 512 bytes each.",
         why: "What a peer can make a server hold is bounded.",
         look_at: "the layer of limits, and the backend's own count",
         needs: &[],

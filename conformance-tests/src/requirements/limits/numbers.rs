@@ -141,6 +141,27 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
         "one topic more than the client may hold, by a third subscriber",
     )?;
     drop((half, other));
+    as_many_of_the_longest(&world).await
+}
+
+/// As many topics as are allowed by default, each as long as a topic may be, in one call.
+async fn as_many_of_the_longest(world: &World) -> Outcome {
+    const LONGEST: usize = 512;
+    let host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let most = world.limits().subscriptions_per_connection as u64;
+    let name = |n: u64| format!("t/{n:0>width$}", width = LONGEST - 2);
+    let filters = (0..most).map(|n| exact(&name(n)));
+    let filters = filters.collect::<Outcome<Vec<_>>>()?;
+    let mut listener = caller.subscribe(&filters).await?;
+    for n in [0, most / 2, most - 1] {
+        host.publish(&topic(&name(n))?, numbered(n, 8)).await?;
+        ensure_eq!(
+            number(&listener.message().await?.1),
+            n,
+            "the publication of the topic {n} of {most}, each of {LONGEST} bytes"
+        );
+    }
     Ok(())
 }
 

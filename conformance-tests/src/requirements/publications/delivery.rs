@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::Delivery;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{Listener, World, exact, join_all, number, numbered, payload, prefix, topic};
+use crate::kit::{
+    Host, Listener, World, exact, join_all, number, numbered, payload, prefix, topic,
+};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn subscribed_means_subscribed(world: Arc<World>) -> Outcome {
@@ -166,6 +170,53 @@ pub(super) async fn nobody_listens(world: Arc<World>) -> Outcome {
         Bytes::from("now"),
         "the first publication"
     );
+    newcomers_beside_others(&world, host).await
+}
+
+/// Subscribers come and go beside one of the same client and topic while the topic is published at full rate. What each gets
+/// first was published after it had asked.
+async fn newcomers_beside_others(world: &Arc<World>, host: Host) -> Outcome {
+    let caller = world.client(&host).await?;
+    let t = topic("busy")?;
+    let mut beside = caller.subscribe(&[exact("busy")?]).await?;
+    let (published, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
+    let publishing = world.spawn({
+        let (published, stop) = (Arc::clone(&published), stop.clone());
+        async move {
+            let host = host;
+            while !stop.is_cancelled() {
+                let next = published.fetch_add(1, Ordering::SeqCst);
+                host.publish(&t, numbered(next, 200)).await?;
+                tokio::task::yield_now().await;
+            }
+            Outcome::Ok(host)
+        }
+    });
+    for round in 0..50 {
+        // It reads on, so that something is under way to this client all the time.
+        for _ in 0..20 {
+            beside.next().await?;
+        }
+        let before = published.load(Ordering::SeqCst);
+        let mut newcomer = caller.subscribe(&[exact("busy")?]).await?;
+        match newcomer.next().await? {
+            Some(Delivery::Message { payload, .. }) => {
+                let first = number(&payload);
+                // One publication may have taken its number, and be on its way to the connection.
+                ensure!(
+                    first + 1 >= before,
+                    "round {round}: publication {first} came to a subscriber that had not asked when {before} were published"
+                );
+            }
+            other => {
+                return Err(Failure::new(format!(
+                    "round {round}: a new subscriber got {other:?} first"
+                )));
+            }
+        }
+    }
+    stop.cancel();
+    drop(publishing.await.expecting("a task of the suite")??);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::transport::{Delivery, Lost};
+use saline_protocol::transport::{Delivery, DropAccounting, Lost};
 
 use crate::failure::{ensure, ensure_eq};
 use crate::kit::{PING, World, exact, number, numbered, topic};
@@ -49,12 +49,59 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
         "a subscriber that lost nothing was told {told:?}"
     );
     drop((sleeping, beside));
+    two_slow_ones(&world).await
+}
+
+/// Two subscribers of one client and one topic read nothing for a while: each is told of its own losses.
+async fn two_slow_ones(world: &World) -> Outcome {
+    const COUNT: u64 = 2000;
+    let mut small = world.limits();
+    small.subscriber_queue_messages = 50;
+    let host = world.serve_with(small.clone()).await?;
+    let caller = world.client_with(&host, small).await?;
+    let t = topic("t")?;
+    let mut first = caller.subscribe(&[exact("t")?]).await?;
+    for n in 0..COUNT / 2 {
+        host.publish(&t, numbered(n, 100)).await?;
+    }
+    // It comes later, and so it has lost less.
+    let mut second = caller.subscribe(&[exact("t")?]).await?;
+    for n in COUNT / 2..COUNT {
+        host.publish(&t, numbered(n, 100)).await?;
+    }
+    let mut told = Vec::new();
+    for listener in [&mut first, &mut second] {
+        let mut all = 0;
+        while let Ok(delivery) = listener.within(PING * 2 * 3, "the next delivery").await {
+            match delivery {
+                Some(Delivery::Message { .. }) => all += 1,
+                Some(Delivery::Lagged(Lost::Messages(n))) => all += n,
+                Some(Delivery::Lagged(Lost::Unknown)) => {}
+                other => return Err(Failure::new(format!("the subscriber yielded {other:?}"))),
+            }
+        }
+        told.push(all);
+    }
+    if world.transport.capabilities().drop_accounting == DropAccounting::Exact {
+        ensure_eq!(
+            told,
+            [COUNT, COUNT / 2],
+            "what two slow subscribers of one client got and were told as lost, each"
+        );
+    }
     Ok(())
 }
 
+/// What a subscriber of numbered publications got.
+#[derive(Debug, Clone, Copy)]
+enum Got {
+    Number(u64),
+    Loss(Lost),
+}
+
 /// Publishes `count` messages to a subscriber that holds `room` and reads only afterwards, until
-/// nothing more comes. Returns the numbers that arrived, and the losses between them.
-async fn overrun(world: &World, room: usize, count: u64) -> Outcome<(Vec<u64>, Vec<Lost>)> {
+/// nothing more comes. Returns what it got, in order.
+async fn overrun(world: &World, room: usize, count: u64) -> Outcome<Vec<Got>> {
     let mut small = world.limits();
     small.subscriber_queue_messages = room;
     let host = world.serve_with(small.clone()).await?;
@@ -64,35 +111,74 @@ async fn overrun(world: &World, room: usize, count: u64) -> Outcome<(Vec<u64>, V
     for n in 0..count {
         host.publish(&t, numbered(n, 100)).await?;
     }
-    let (mut numbers, mut losses) = (Vec::new(), Vec::new());
+    let mut got = Vec::new();
     // Losses are told within two pings, in one part or in several.
     while let Ok(delivery) = listener.within(PING * 2 * 3, "the next delivery").await {
         match delivery {
-            Some(Delivery::Message { payload, .. }) => numbers.push(number(&payload)),
-            Some(Delivery::Lagged(lost)) => losses.push(lost),
+            Some(Delivery::Message { payload, .. }) => got.push(Got::Number(number(&payload))),
+            Some(Delivery::Lagged(lost)) => got.push(Got::Loss(lost)),
             other => return Err(Failure::new(format!("the subscriber yielded {other:?}"))),
         }
     }
-    Ok((numbers, losses))
+    Ok(got)
 }
 
 pub(super) async fn loss_is_told(world: Arc<World>) -> Outcome {
-    let (numbers, losses) = overrun(&world, 50, 5000).await?;
-    ensure!(
-        !losses.is_empty(),
-        "5000 publications into a room of 50 without a loss"
-    );
-    for pair in numbers.windows(2) {
-        ensure!(
-            pair[0] < pair[1],
-            "publication {} came after {}",
-            pair[1],
-            pair[0]
-        );
+    let exact = world.transport.capabilities().drop_accounting == DropAccounting::Exact;
+    let mut told = 0;
+    for (room, count) in [(50, 5000), (1, 40), (1000, 1030)] {
+        let got = overrun(&world, room, count).await?;
+        // The number that comes next if nothing is lost, and what was told since the last one.
+        let (mut expected, mut lost) = (0, None);
+        for one in got {
+            match one {
+                Got::Loss(Lost::Messages(0)) => {
+                    return Err(Failure::new("a loss of no messages was told"));
+                }
+                Got::Loss(loss) => {
+                    told += 1;
+                    lost = Some(added(lost, loss));
+                }
+                Got::Number(number) => {
+                    in_place(expected, number, lost, exact)?;
+                    (expected, lost) = (number + 1, None);
+                }
+            }
+        }
+        in_place(expected, count, lost, exact)?;
     }
     ensure!(
-        !losses.contains(&Lost::Messages(0)),
-        "a loss of no messages was told"
+        told > 0,
+        "5000 publications into a room of 50 without a loss"
+    );
+    Ok(())
+}
+
+/// Returns what both losses are together.
+fn added(before: Option<Lost>, loss: Lost) -> Lost {
+    match (before, loss) {
+        (None, loss) => loss,
+        (Some(Lost::Messages(before)), Lost::Messages(more)) => Lost::Messages(before + more),
+        (Some(_), _) => Lost::Unknown,
+    }
+}
+
+/// Fails unless what was told between two publications fits to their numbers: `expected` would have come
+/// next, `number` came, and `lost` was told in between.
+fn in_place(expected: u64, number: u64, lost: Option<Lost>, exact: bool) -> Outcome {
+    ensure!(
+        number >= expected,
+        "publication {number} came where {expected} was expected"
+    );
+    let missed = number - expected;
+    let fits = match lost {
+        None => missed == 0,
+        Some(Lost::Messages(told)) if exact => told == missed,
+        Some(_) => missed > 0,
+    };
+    ensure!(
+        fits,
+        "{missed} publications are missing before number {number}, and the subscriber was told of {lost:?} there"
     );
     Ok(())
 }
@@ -100,16 +186,18 @@ pub(super) async fn loss_is_told(world: Arc<World>) -> Outcome {
 pub(super) async fn losses_are_exact(world: Arc<World>) -> Outcome {
     // Small losses and large ones, in queues of either size.
     for (room, count) in [(50, 2000), (1, 40), (1000, 1030), (1000, 6000)] {
-        let (numbers, losses) = overrun(&world, room, count).await?;
-        let mut lost = 0;
-        for loss in losses {
-            match loss {
-                Lost::Messages(n) => lost += n,
-                Lost::Unknown => return Err(Failure::new("a loss of unknown size was told")),
+        let (mut arrived, mut lost) = (0, 0);
+        for one in overrun(&world, room, count).await? {
+            match one {
+                Got::Number(_) => arrived += 1,
+                Got::Loss(Lost::Messages(n)) => lost += n,
+                Got::Loss(Lost::Unknown) => {
+                    return Err(Failure::new("a loss of unknown size was told"));
+                }
             }
         }
         ensure_eq!(
-            numbers.len() as u64 + lost,
+            arrived + lost,
             count,
             "publications delivered and told as lost, with room for {room}"
         );

@@ -8,7 +8,7 @@ use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Inbox, TEST_TIMEOUT, Usage, World, echo, exact, join_all, number, numbered, topic,
+    Caller, Host, Inbox, TEST_TIMEOUT, Usage, World, echo, exact, join_all, number, numbered, topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -58,6 +58,53 @@ pub(super) async fn deadline(world: Arc<World>) -> Outcome {
         )?;
         drop(held?);
     }
+    each_at_its_own(&world, &mut host, &caller).await
+}
+
+/// Several requests are under way at once, and the deadline of none is that of one that was made before or after it.
+async fn each_at_its_own(world: &Arc<World>, host: &mut Host, caller: &Caller) -> Outcome {
+    const LIMITS: [u64; 5] = [900, 300, 1200, 600, 450];
+    let clock = world.clock();
+    // It is made first, and outlasts the others.
+    let long = world.spawn({
+        let caller = caller.clone();
+        async move { caller.ask("long").await }
+    });
+    let long_held = host.requests.next().await?;
+    let asking = LIMITS.map(|limit| async move {
+        let promised = clock.after(Duration::from_millis(limit));
+        let outcome = caller.client.request("held".into(), promised).await;
+        let what = format!("a request with {limit} ms beside others with {LIMITS:?}");
+        ensure!(
+            clock.now() >= promised,
+            "{what} ended before its deadline: {outcome:?}"
+        );
+        not_later(clock, promised + Duration::from_millis(900), &what)?;
+        is_error(&outcome, ErrorKind::TimedOut, &what)
+    });
+    let holding = async {
+        let mut held = Vec::new();
+        for _ in LIMITS {
+            held.push(host.requests.next().await?);
+        }
+        Outcome::Ok(held)
+    };
+    let (outcomes, held) = tokio::join!(join_all(asking), holding);
+    for outcome in outcomes {
+        outcome?;
+    }
+    drop(held?);
+    ensure!(
+        !long.is_finished(),
+        "a request ended with the deadlines of others that were made after it"
+    );
+    long_held.reply.send("at last".into())?;
+    let reply = long.await.expecting("a task of the suite")?;
+    ensure_eq!(
+        reply.expecting("the request with the longest deadline")?,
+        Bytes::from("at last"),
+        "its reply"
+    );
     Ok(())
 }
 
