@@ -108,15 +108,19 @@ impl EventTag {
         first.eq_ignore_ascii_case("salt")
     }
 
-    /// Whether a tag is that of an event that another system fires by a hook of the HTTP API: below `salt/netapi/hook`, which is
-    /// reserved and for hooks alone.
+    /// Whether a tag is that of an event that another system fires by a hook of the HTTP API: `salt/netapi/hook` or below it, which
+    /// is reserved and for hooks alone.
     pub fn is_hook(tag: &str) -> bool {
-        let below = tag.strip_prefix("salt/netapi/hook/");
-        below.is_some_and(|below| {
-            below
-                .split('/')
-                .all(|part| !["", ".", ".."].contains(&part))
-        })
+        let Some(end) = tag.strip_prefix("salt/netapi/hook") else {
+            return false;
+        };
+        let below = end.strip_prefix('/');
+        end.is_empty()
+            || below.is_some_and(|below| {
+                below
+                    .split('/')
+                    .all(|part| !["", ".", ".."].contains(&part))
+            })
     }
 
     /// Returns the tag by which a minion fired an event that has this tag on the master's bus; none for other events, and
@@ -333,8 +337,8 @@ mod tests {
     #[test]
     fn hooks_have_tags_below_their_own() {
         assert!(EventTag::is_hook("salt/netapi/hook/build/done"));
+        assert!(EventTag::is_hook("salt/netapi/hook"));
         for tag in [
-            "salt/netapi/hook",
             "salt/netapi/hook/",
             "salt/netapi/hooks/a",
             "Salt/netapi/hook/a",

@@ -34,7 +34,7 @@ pub(crate) struct Api {
     pub(crate) events_context: Context,
     pub(crate) event_streams: Arc<Semaphore>,
     /// The logins that may be under way.
-    pub(crate) logins: Semaphore,
+    pub(crate) logins: Arc<Semaphore>,
     pub(crate) counted: Counted,
 }
 
@@ -59,10 +59,25 @@ impl Api {
             open_hooks: config.webhook_disable_auth,
             events_context: context.child(),
             context,
-            logins: Semaphore::new(MAX_LOGINS),
+            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
             event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
             counted: Counted::default(),
         })
+    }
+
+    /// Returns an API whose master does not run.
+    #[cfg(test)]
+    pub(crate) fn without_master(config: &RestCherrypyConfig) -> Arc<Self> {
+        use saline_config::MasterConfig;
+        use saline_protocol::transport::{Limits, Registry};
+
+        use crate::configuration::Configuration;
+
+        let folder = tempfile::tempdir().unwrap();
+        let loaded = MasterConfig::load(folder.path(), &[]).unwrap();
+        let configuration = Configuration::OfMaster(Box::new(loaded));
+        let master = MasterConnection::new(configuration, Registry::new());
+        Arc::new(Self::new(master, config, Context::new(Limits::default())).unwrap())
     }
 
     /// Returns the number of event streams.

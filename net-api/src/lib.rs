@@ -8,6 +8,7 @@ mod api;
 mod clients;
 mod configuration;
 mod cors;
+mod deadline;
 mod endpoints;
 mod error;
 mod events;
@@ -19,6 +20,7 @@ mod master_connection;
 mod request_log;
 mod run;
 mod settings;
+mod temporary_login;
 mod tls;
 mod write_timeout;
 

@@ -24,6 +24,9 @@ pub(crate) const MAX_LOGINS: usize = 64;
 /// How long a login may take: PAM waits for some seconds after a wrong password.
 pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the end of a login may take that nobody waits for.
+pub(crate) const LOGOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The largest head of a request in bytes, and the largest number of its headers.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 pub(crate) const MAX_HEADERS: usize = 64;
@@ -36,7 +39,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take nothing of what is written to it.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a request may take to be answered. A job or run that takes longer goes on, and is found by its jid.
+/// How long a request may take to be answered; the second is for requests that wait for the returns of minions and runs. What
+/// takes longer goes on, and is found by its jid.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The largest number of chunks in one request.

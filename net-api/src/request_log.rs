@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 use saline_data::printable::escape_line;
 use saline_messages::random;
-use saline_protocol::transport::Clock;
+use saline_protocol::transport::{Clock, Instant};
 
 use crate::api::Api;
 
@@ -24,29 +24,65 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
-/// Has the request answered, counts it and logs it.
+/// Has the request answered, counts it and logs it. A request whose client goes before it is answered has a line too.
 pub(crate) async fn log(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    let began = Clock.now();
-    let id = request_id(&request);
-    let method = request.method().clone();
-    let path = redacted(request.uri().path(), request.uri().query().is_some());
-    let from = request.extensions().get::<ClientAddress>();
-    let from =
-        from.map(|from| client_address(&api.trusted_proxies, from.0.ip(), request.headers()));
-    let from = from.map_or_else(String::new, |from| from.to_string());
+    let mut line = RequestLine::of(&api, &request);
     let mut response = next.run(request).await;
-    let (status, taken) = (response.status(), Clock.now() - began);
+    let (status, taken) = (response.status(), Clock.now() - line.began);
     api.counted.add(status.as_u16());
     api.counted.durations.add(taken);
-    tracing::info!(
-        "{from} {method} {path}: {} in {} ms, request {id}",
-        status.as_u16(),
-        taken.as_millis()
-    );
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    line.write(status.as_str());
+    if let Ok(id) = HeaderValue::from_str(&line.id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// The line of a request in the log, which is written when it is dropped at the latest.
+struct RequestLine {
+    from: String,
+    method: Method,
+    path: String,
+    id: String,
+    began: Instant,
+    is_written: bool,
+}
+
+impl RequestLine {
+    fn of(api: &Api, request: &Request) -> Self {
+        let from = request.extensions().get::<ClientAddress>();
+        let from =
+            from.map(|from| client_address(&api.trusted_proxies, from.0.ip(), request.headers()));
+        Self {
+            from: from.map_or_else(String::new, |from| from.to_string()),
+            method: request.method().clone(),
+            path: redacted(request.uri().path(), request.uri().query().is_some()),
+            id: request_id(request),
+            began: Clock.now(),
+            is_written: false,
+        }
+    }
+
+    fn write(&mut self, end: &str) {
+        self.is_written = true;
+        let Self {
+            from,
+            method,
+            path,
+            id,
+            ..
+        } = self;
+        let taken = (Clock.now() - self.began).as_millis();
+        tracing::info!("{from} {method} {path}: {end} in {taken} ms, request {id}");
+    }
+}
+
+impl Drop for RequestLine {
+    fn drop(&mut self) {
+        if !self.is_written {
+            self.write("unanswered, since the client went or the API stopped,");
+        }
+    }
 }
 
 /// Returns the address of the client: the last one that a trusted proxy tells and that is no trusted proxy itself.

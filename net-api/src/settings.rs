@@ -14,14 +14,30 @@ pub(crate) enum SettingsError {
          127.0.0.1, or, behind a proxy that encrypts, disable_ssl: True"
     )]
     Plain(IpAddr),
+    #[error("rest_cherrypy: {0} names {1}, which is a path of the API itself or of another option")]
+    Taken(&'static str, String),
 }
+
+/// The paths below which the API itself answers.
+const OWN: [&str; 13] = [
+    "events", "healthz", "jobs", "keys", "login", "logout", "metrics", "minions", "readyz", "run",
+    "stats", "targets", "token",
+];
 
 /// Returns the address to listen on.
 ///
 /// # Errors
-/// When there is none, or passwords would be sent in the clear without that being asked for.
+/// When there is none, passwords would be sent in the clear without that being asked for, or two things have one path.
 pub(crate) fn address(config: Option<&RestCherrypyConfig>) -> Result<SocketAddr, SettingsError> {
     let config = config.ok_or(SettingsError::Absent)?;
+    let is_own = |path: &str| OWN.contains(&path.split('/').nth(1).unwrap_or_default());
+    let taken = |option, path: &str| SettingsError::Taken(option, path.to_owned());
+    if is_own(&config.webhook_url) {
+        return Err(taken("webhook_url", &config.webhook_url));
+    }
+    if is_own(&config.static_path) || config.static_path == config.webhook_url {
+        return Err(taken("static_path", &config.static_path));
+    }
     let is_plain = config.ssl.is_none() && !config.disable_ssl;
     match is_plain && !config.host.is_loopback() {
         true => Err(SettingsError::Plain(config.host)),
@@ -50,5 +66,22 @@ mod tests {
             "127.0.0.1:8000"
         );
         assert!(address(None).is_err());
+    }
+
+    #[test]
+    fn two_things_do_not_have_one_path() {
+        let refused = |webhook: &str, files: &str| {
+            let mut config = RestCherrypyConfig::on_port(8000);
+            config.host = [127, 0, 0, 1].into();
+            config.webhook_url = webhook.to_owned();
+            config.static_path = files.to_owned();
+            address(Some(&config)).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused("/hook", "/static"), None);
+        assert_eq!(refused("/my/login", "/files"), None);
+        let line = "rest_cherrypy: webhook_url names /minions/x, which is a path of the API itself or of another option";
+        assert_eq!(refused("/minions/x", "/static").as_deref(), Some(line));
+        assert!(refused("/hook", "/jobs").unwrap().contains("static_path"));
+        assert!(refused("/hook", "/hook").unwrap().contains("static_path"));
     }
 }

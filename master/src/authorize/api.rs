@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use saline_messages::{Event, PackedArguments};
+use saline_messages::{Event, EventTag, PackedArguments};
 
 use super::{About, Action, Allowed, Principal, Refusal};
 
@@ -11,9 +11,6 @@ const HOOK_RUNNER: &str = "event.send";
 
 /// The most bytes of the arguments with which a hook's event is fired.
 const MAX_HOOK: usize = 1024 * 1024;
-
-/// What the tags of these events begin with.
-const HOOKS: &str = "salt/netapi/hook/";
 
 /// Decides what a host of the HTTP API may do in its own name: ask whether the master answers, act for users who log in, and
 /// fire the events of its hooks. No rule gives it more, since whoever takes the host over would have it too.
@@ -48,7 +45,8 @@ pub(super) fn judge_api(
     Err(Refusal {
         rule: Cow::Borrowed("no rule for APIs"),
         line: format!(
-            "{principal} may not {what}: an API may ask for users who logged in, and in its own name it may ping the master and              fire events below {HOOKS}"
+            "{principal} may not {what}: an API may ask for users who logged in, and in its own name it may ping the master and fire \
+             the events of its hooks"
         ),
     })
 }
@@ -66,10 +64,6 @@ fn fires_hook(arguments: &PackedArguments) -> bool {
         (Some(tag), None, _) | (None, Some((_, tag)), None) => tag,
         _ => return false,
     };
-    let is_hook = |tag: &str| {
-        let below = tag.strip_prefix(HOOKS);
-        below.is_some_and(|below| below.split('/').all(|part| part != "." && part != ".."))
-            && Event::topic(tag).is_ok()
-    };
+    let is_hook = |tag: &str| EventTag::is_hook(tag) && Event::topic(tag).is_ok();
     tag.as_str().is_some_and(is_hook)
 }

@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: Functions = &[&FORGET, &READ, &SEND];
 
 /// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
 /// Tags that begin with `salt/`, in any case of letters, are refused: the master alone fires such events, so that listeners can
-/// rely on them. Those below `salt/netapi/hook/` are for hooks of the HTTP API, and for whoever may call this function.
+/// rely on them. `salt/netapi/hook` and those below it are for hooks of the HTTP API, and for whoever may call this function.
 ///
 /// CLI Example:
 ///

@@ -5,14 +5,11 @@ mod local;
 mod runner;
 mod wheel;
 
-use saline_client::Client;
 use saline_data::Value;
 use saline_messages::{LoginToken, NetapiClient};
-use saline_protocol::transport::Clock;
 
 use crate::api::Api;
 use crate::error::ApiError;
-use crate::limits::ANSWER_TIMEOUT;
 use crate::lowstate::Chunk;
 
 pub(crate) use keys::{finger, list_all as list_all_keys};
@@ -22,8 +19,7 @@ pub(crate) use runner::returned as runner_returned;
 /// each minion.
 ///
 /// # Errors
-/// `Unauthorized` when the master does not let the user do it, `TimedOut` when it takes too long; others as the chunk and the
-/// master have them.
+/// `Unauthorized` when the master does not let the user do it; others as the chunk and the master have them.
 ///
 /// # Cancel safety
 /// A job or a run that was begun goes on.
@@ -34,23 +30,7 @@ pub(crate) async fn carry_out(
 ) -> Result<Vec<Value>, ApiError> {
     let kind = chunk.client()?;
     let client = api.master.acting(token, Some(kind)).await?;
-    let done = dispatch(api, &client, kind, token, chunk);
-    match Clock.deadline(Clock.after(ANSWER_TIMEOUT), done).await {
-        Ok(done) => done,
-        Err(_) => Err(ApiError::TimedOut(format!(
-            "the answer takes longer than {} s; what was begun goes on: its jid is in /jobs",
-            ANSWER_TIMEOUT.as_secs()
-        ))),
-    }
-}
-
-async fn dispatch(
-    api: &Api,
-    client: &Client,
-    kind: NetapiClient,
-    token: LoginToken,
-    chunk: &Chunk,
-) -> Result<Vec<Value>, ApiError> {
+    let client = &client;
     let one = match kind {
         NetapiClient::Local => return local::run(client, chunk, false).await,
         NetapiClient::LocalSubset => return local::run(client, chunk, true).await,

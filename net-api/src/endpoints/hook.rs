@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::response::Response;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE};
+use hyper::http::request::Parts;
 use saline_client::RunnerSpec;
 use saline_data::Value;
 use saline_messages::Arguments;
@@ -17,22 +18,37 @@ use crate::limits::WholeBody;
 use crate::login::{Login, TOKEN_HEADER};
 use crate::lowstate;
 
-/// What the tags of hooks are below.
+/// The tag of a hook without an end of its own. Those of others are below it.
 const TAG: &str = "salt/netapi/hook";
 
-/// Fires an event with what was posted, in the name of the API.
+/// The login that a hook needs, unless hooks are taken without one. Settled before the body is read.
+pub(super) struct HookLogin;
+
+impl FromRequestParts<Arc<Api>> for HookLogin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        if !api.open_hooks {
+            Login::from_request_parts(parts, api).await?;
+        }
+        Ok(Self)
+    }
+}
+
+/// Fires an event with what was posted, in the name of the API. Its tag ends as the path does; a path with no end of its own is
+/// taken too, as by Salt.
 pub(super) async fn fire(
     State(api): State<Arc<Api>>,
     format: Format,
-    login: Result<Login, ApiError>,
-    Path(below): Path<String>,
+    _: HookLogin,
+    below: Option<Path<String>>,
     headers: HeaderMap,
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
-    if !api.open_hooks {
-        login?;
-    }
-    let tag = format!("{TAG}/{below}");
+    let tag = match below {
+        None => TAG.to_owned(),
+        Some(Path(below)) => format!("{TAG}/{below}"),
+    };
     // What is in no form that is known is there as text all the same.
     let post = lowstate::parsed(&headers, &body).unwrap_or_default();
     let post = match post {

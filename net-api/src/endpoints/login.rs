@@ -11,6 +11,7 @@ use saline_messages::{
     LoggedIn, LoginReply, LoginRequest, LoginToken, MAX_LOGIN_TEXT, Password, random,
 };
 use saline_protocol::transport::Clock;
+use tokio::sync::oneshot;
 
 use crate::answers::Format;
 use crate::api::Api;
@@ -18,9 +19,11 @@ use crate::error::ApiError;
 use crate::limits::{LOGIN_TIMEOUT, WholeBody};
 use crate::login::{TOKEN_HEADER, set_cookie, write};
 use crate::lowstate::{self, Chunk};
+use crate::temporary_login::TemporaryLogin;
 
-/// A login that succeeded.
+/// A login that succeeded. It ends when this is dropped, unless it is kept.
 pub(super) struct UserLogin {
+    login: TemporaryLogin,
     pub(super) token: LoginToken,
     user: String,
     eauth: String,
@@ -53,10 +56,21 @@ pub(super) async fn log_in(
         response.headers_mut().insert(TOKEN_HEADER, token);
     }
     set_cookie(&mut response, &token, seconds, api.over_tls);
+    login.keep();
     Ok(response)
 }
 
 impl UserLogin {
+    /// Has the login stay, since its client gets the token.
+    pub(super) fn keep(self) {
+        self.login.keep();
+    }
+
+    /// Ends the login, and waits for that.
+    pub(super) async fn end(self) {
+        self.login.end().await;
+    }
+
     /// Returns the login as Salt shows it.
     pub(super) fn to_value(&self) -> Value {
         let seconds = |milliseconds: u64| Value::Float(milliseconds as f64 / 1_000.0);
@@ -73,7 +87,7 @@ impl UserLogin {
 
 /// Logs in with the credentials of a body.
 pub(super) async fn of_body(
-    api: &Api,
+    api: &Arc<Api>,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<UserLogin, ApiError> {
@@ -84,7 +98,7 @@ pub(super) async fn of_body(
 }
 
 /// Logs in with the credentials of a chunk.
-pub(super) async fn with(api: &Api, chunk: &Chunk) -> Result<UserLogin, ApiError> {
+pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, ApiError> {
     let text = |name| {
         let text = chunk
             .text(name)?
@@ -107,24 +121,50 @@ pub(super) async fn with(api: &Api, chunk: &Chunk) -> Result<UserLogin, ApiError
         eauth: eauth.clone(),
         token,
     };
-    let _place = api.logins.try_acquire().map_err(|_| {
+    let place = Arc::clone(&api.logins).try_acquire_owned().map_err(|_| {
         ApiError::Unavailable("too many logins are under way: try again".to_owned())
     })?;
-    let client = api.master.client().await?;
-    let asked = Clock.deadline(Clock.after(LOGIN_TIMEOUT), client.log_in(request));
+    let (answer, answered) = oneshot::channel();
+    let asking = Arc::clone(api);
+    // A task of its own: when the client goes, the master makes the login all the same, and it has to be ended after that.
+    api.context.spawn(async move {
+        let _place = place;
+        let asked = ask_master(&asking, request);
+        let asked = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked);
+        if let Ok(replied) = asked.await {
+            // A login that nobody takes is dropped, and ends.
+            let _ = answer.send(replied);
+        }
+    });
+    let waited = Clock.deadline(Clock.after(LOGIN_TIMEOUT), answered).await;
     // The master has whoever tries too much wait.
-    let reply = asked.await.map_err(|_| {
+    let replied = waited.ok().and_then(Result::ok).ok_or_else(|| {
         ApiError::Unavailable("logins have to wait now: try again later".to_owned())
     })?;
-    match reply? {
+    let (reply, login) = replied?;
+    match reply {
         LoginReply::LoggedIn(logged_in) => Ok(UserLogin {
+            login,
             token,
             user,
             eauth,
             logged_in,
         }),
-        LoginReply::Refused => Err(refused()),
+        LoginReply::Refused => {
+            login.keep();
+            Err(refused())
+        }
     }
+}
+
+/// Has the master log a user in. Also when this is dropped or fails in the midst, no login is left.
+async fn ask_master(
+    api: &Arc<Api>,
+    request: LoginRequest,
+) -> Result<(LoginReply, TemporaryLogin), ApiError> {
+    let client = api.master.client().await?;
+    let login = TemporaryLogin::new(Arc::clone(api), request.token);
+    Ok((client.log_in(request).await?, login))
 }
 
 fn refused() -> ApiError {

@@ -21,11 +21,12 @@ mod token;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 use crate::api::Api;
 use crate::cors;
+use crate::deadline;
 use crate::error::ApiError;
 use crate::request_log;
 
@@ -46,6 +47,8 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/keys", get(keys::all))
         .route("/keys/{id}", get(keys::one))
         .route("/events", get(events::stream))
+        .route(&api.hook_path, post(hook::fire))
+        .route(&format!("{}/", api.hook_path), post(hook::fire))
         .route(&format!("{}/{{*tag}}", api.hook_path), post(hook::fire))
         .route("/targets", get(targets::matching))
         .route("/stats", get(stats::stats))
@@ -55,10 +58,17 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     if let Some(path) = api.files.static_path() {
         router = router.route(&format!("{path}/{{*file}}"), get(static_files::file));
     }
-    router
+    let routes = router
         .fallback(async || ApiError::NotFound("this API does not have the path".to_owned()))
-        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed);
+    layered(routes, api)
+}
+
+/// Puts round every route, and round what answers where there is none, what is done about every request.
+pub(crate) fn layered(routes: Router<Arc<Api>>, api: Arc<Api>) -> Router {
+    routes
         .layer(from_fn_with_state(Arc::clone(&api), app::serve_pages))
+        .layer(from_fn(deadline::bound))
         .layer(from_fn_with_state(Arc::clone(&api), cors::allow))
         .layer(from_fn_with_state(Arc::clone(&api), request_log::log))
         .with_state(api)

@@ -31,7 +31,7 @@ pub(super) async fn run(
     Ok(format.answer(&Value::map([("return", Value::List(returned))])))
 }
 
-async fn one(api: &Api, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
+async fn one(api: &Arc<Api>, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
     if let Some(token) = chunk.get("token") {
         let token = token.as_str().and_then(parse);
         let token = token.ok_or_else(ApiError::no_login)?;
@@ -40,9 +40,6 @@ async fn one(api: &Api, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
     }
     let login = with(api, chunk).await?;
     let done = clients::carry_out(api, login.token, chunk).await;
-    // It would end by itself; what the chunk returned counts.
-    if let Err(error) = api.master.client().await?.log_out(login.token).await {
-        tracing::debug!("the login of a call stays until it expires: {error}");
-    }
+    login.end().await;
     done
 }

@@ -109,6 +109,13 @@ fn a_stream_has_the_events_goes_on_where_it_ended_and_ends_with_the_login() {
     assert_eq!(hook.data["data"]["body"], "{\"a\":1}");
     assert!(!hook.data.to_string().contains(&alice), "{hook:?}");
 
+    // As Salt's, a hook may have no end of its own.
+    for path in ["/hook", "/hook/"] {
+        assert_eq!(api.post(path, &alice, &json!({"b": 2})).status, 200);
+        let hook = listener.find("salt/netapi/hook");
+        assert_eq!(hook.data["data"]["post"], json!({"b": 2}));
+    }
+
     assert_eq!(api.post("/logout", &alice, &json!({})).status, 200);
     while listener.next().is_some() {}
 }

@@ -1,5 +1,6 @@
 //! The HTTP API: `saline-api` beside a real master, asked by curl and by clients that were written for Salt.
 
+mod abandoned;
 mod authentication;
 mod clients;
 mod console;
