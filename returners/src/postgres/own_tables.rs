@@ -113,7 +113,8 @@ pub(super) async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> R
     Ok(())
 }
 
-/// Inserts returns; a row that is there stays as it is.
+/// Inserts returns. A row that is there stays as it is, unless the return was stored later: the store has one return of a
+/// minion for a job, and replaces that of a copy of the minion which took the run for interrupted.
 pub(super) async fn insert_returns(
     transaction: &Transaction<'_>,
     returns: &Returns,
@@ -122,12 +123,17 @@ pub(super) async fn insert_returns(
         .execute(
             "INSERT INTO saline_returns
                  (jid, minion, received, fun, fun_args, return, retcode, success)
-             SELECT jid, minion, timestamptz 'epoch' + number * interval '1 microsecond', fun,
+             SELECT DISTINCT ON (jid, minion)
+                    jid, minion, timestamptz 'epoch' + number * interval '1 microsecond', fun,
                     fun_args::jsonb, value::jsonb, retcode, success
              FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
                          $7::bigint[], $8::boolean[])
                  AS new (jid, minion, number, fun, fun_args, value, retcode, success)
-             ON CONFLICT (jid, minion) DO NOTHING",
+             ORDER BY jid, minion, number DESC
+             ON CONFLICT (jid, minion) DO UPDATE
+             SET (received, return, retcode, success) =
+                 (excluded.received, excluded.return, excluded.retcode, excluded.success)
+             WHERE excluded.received > saline_returns.received",
             &[
                 &returns.jid,
                 &returns.minion,

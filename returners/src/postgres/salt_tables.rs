@@ -75,22 +75,35 @@ pub(super) async fn insert_jobs(transaction: &Transaction<'_>, jobs: &Jobs) -> R
     Ok(())
 }
 
-/// Inserts returns, but for those whose jid and minion a row has.
+/// Inserts returns, but for those whose jid and minion a row has that was stored no earlier. An earlier one goes, as in
+/// our own tables.
 pub(super) async fn insert_returns(
     transaction: &Transaction<'_>,
     returns: &Returns,
 ) -> Result<(), Failure> {
     transaction
         .execute(
+            "DELETE FROM salt_returns AS known
+             USING unnest($1::text[], $2::text[], $3::bigint[]) AS new (jid, minion, number)
+             WHERE known.jid = new.jid AND known.id = new.minion
+               AND known.alter_time
+                   < timestamptz 'epoch' + new.number * interval '1 microsecond'",
+            &[&returns.jid, &returns.minion, &returns.number],
+        )
+        .await?;
+    transaction
+        .execute(
             "INSERT INTO salt_returns (fun, jid, return, full_ret, id, success, alter_time)
-             SELECT left(fun, 50), jid, coalesce(value, 'null'), full_ret, minion,
+             SELECT DISTINCT ON (jid, minion)
+                    left(fun, 50), jid, coalesce(value, 'null'), full_ret, minion,
                     CASE WHEN success THEN 'true' ELSE 'false' END,
                     timestamptz 'epoch' + number * interval '1 microsecond'
              FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
                          $7::boolean[])
                  AS new (jid, minion, number, fun, value, full_ret, success)
              WHERE NOT EXISTS (SELECT 1 FROM salt_returns AS known
-                               WHERE known.jid = new.jid AND known.id = new.minion)",
+                               WHERE known.jid = new.jid AND known.id = new.minion)
+             ORDER BY jid, minion, number DESC",
             &[
                 &returns.jid,
                 &returns.minion,

@@ -209,10 +209,16 @@ fn insert(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<us
                 text(data, "operator"),
                 json(data, "minions"),
             ]),
+        // The store has one return of a minion for a job, and replaces that of a copy of the minion which took the run for
+        // interrupted. Without the Z, times sort as texts, however many digits their seconds have.
         Content::Return { jid, minion, data } => transaction
             .prepare_cached(
                 "INSERT INTO returns (jid, minion, received, fun, fun_args, return, retcode, success)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                 ON CONFLICT (jid, minion) DO UPDATE
+                 SET (received, return, retcode, success) =
+                     (excluded.received, excluded.return, excluded.retcode, excluded.success)
+                 WHERE rtrim(excluded.received, 'Z') > rtrim(received, 'Z')",
             )?
             .execute(params![
                 jid,

@@ -93,6 +93,9 @@ async fn a_database_of_sqlite_takes_a_record_that_comes_again_once() {
     sqlite.deliver(&batch()).await.unwrap();
     // As after a restart of the master.
     open().deliver(&batch()).await.unwrap();
+    sqlite.deliver(&[later_return("web2")]).await.unwrap();
+    // What was stored before does not come back.
+    sqlite.deliver(&batch()).await.unwrap();
     let connection = Connection::open(&path).unwrap();
     let row = |sql: &str| -> String { connection.query_row(sql, [], |row| row.get(0)).unwrap() };
     let counts =
@@ -110,6 +113,10 @@ async fn a_database_of_sqlite_takes_a_record_that_comes_again_once() {
     assert_eq!(
         row("SELECT group_concat(minion) FROM returns WHERE return IS NULL"),
         "web3"
+    );
+    assert_eq!(
+        row("SELECT return || ' ' || received FROM returns WHERE minion = 'web2'"),
+        r#""later" 2026-11-21T10:13:20.00002Z"#
     );
 }
 

@@ -57,6 +57,10 @@ fn job(number: i64) -> Record {
     }
 }
 
+fn later_return(minion: &str) -> Record {
+    returned(20, minion, Some(Value::from("later")))
+}
+
 fn returned(number: i64, minion: &str, value: Option<Value>) -> Record {
     let Content::Job { jid, .. } = job(0).content else {
         unreachable!()
