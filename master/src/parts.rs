@@ -145,7 +145,7 @@ impl MasterParts {
             context: context.clone(),
         };
         let mine = Mine::new(stores.mine, settings.clone(), targets, context);
-        Ok(Self {
+        let parts = Self {
             reactions: Reactions::new(
                 config.reactor.reactions.clone(),
                 Arc::clone(&durable),
@@ -196,15 +196,39 @@ impl MasterParts {
             listeners,
             config,
             versions: ProtocolVersions::OURS,
-        })
+        };
+        parts.end_logins_without_rules();
+        Ok(parts)
     }
 
-    /// Takes over what can change while the master runs. Blocks on the disk when events are to be kept for the first time.
+    /// Takes over what can change while the master runs. Blocks on the disk when events are to be kept for the first time, or logins
+    /// end.
     pub(crate) fn reload(&self, config: &MasterConfig) {
         self.durable.set_filter(durable_filter(config));
         self.settings.set(config);
+        // After the settings are in force: a login that was allowed before them is ended here, or checked again.
+        self.end_logins_without_rules();
         self.reactions.set(config.reactor.reactions.clone());
         self.sessions.set_max_pending_keys(config.max_pending_keys);
+    }
+
+    /// Ends the logins of users for whom no rule is: one who is named again later does not get them back. Blocks on the disk.
+    fn end_logins_without_rules(&self) {
+        let access = self.settings.access();
+        let ended = self.logins.revoke_those(|login| {
+            let rules = access.external_rules(login.way, &login.user, &login.groups);
+            rules.is_empty()
+        });
+        match ended {
+            Ok(0) => {}
+            Ok(ended) => tracing::info!(
+                "{ended} logins are ended: external_auth has no rule for their users any more"
+            ),
+            Err(why) => tracing::error!(
+                "logins of users without a rule in external_auth cannot be ended: {why}. They come back if a user is named again: run \
+                 saline-run auth.revoke USER before that"
+            ),
+        }
     }
 
     /// Returns the polls that wait for operators.
@@ -325,6 +349,7 @@ impl MasterParts {
     /// Returns the part that carries out the requests of operators.
     pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
         OperatorVerbs {
+            limiter: report_limiter(self.context.clock),
             budgets: OperatorBudgets::new(self.context.clock),
             authorizer: self.authorizer(),
             decisions: self.decisions.clone(),

@@ -138,6 +138,12 @@ fn a_user_runs_what_the_rules_allow_and_nothing_else() {
     assert!(!audited.contains("correct horse") && !audited.contains("wrong\""));
 }
 
+/// Returns the number of logins that `auth.revoke` says it has ended.
+fn ended_logins(output: &CommandOutput) -> u64 {
+    let said: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    said["logins"].as_u64().unwrap()
+}
+
 #[test]
 fn a_kept_token_is_valid_over_a_restart_until_it_is_revoked() {
     let mut fleet = start(RULES);
@@ -173,12 +179,17 @@ fn a_kept_token_is_valid_over_a_restart_until_it_is_revoked() {
     kept(&fleet).expect(0);
 
     let would = fleet
-        .run("saline-run", &["auth.revoke", "alice", "test=True"])
+        .run(
+            "saline-run",
+            &["auth.revoke", "alice", "test=True", "--out", "json"],
+        )
         .expect(0);
-    assert_eq!(would.stdout.trim(), "1");
+    assert_eq!(ended_logins(&would), 1);
     kept(&fleet).expect(0);
-    let revoked = fleet.run("saline-run", &["auth.revoke", "alice"]).expect(0);
-    assert_eq!(revoked.stdout.trim(), "1");
+    let revoked = fleet
+        .run("saline-run", &["auth.revoke", "alice", "--out", "json"])
+        .expect(0);
+    assert_eq!(ended_logins(&revoked), 1);
     let refused = kept(&fleet).expect(1);
     assert!(
         refused.stderr.contains("this login is not valid"),

@@ -28,4 +28,4 @@ pub(crate) use answer::{Admits, Allowed, Refusal};
 pub(crate) use authorizer::Authorizer;
 pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub use principal::{ExternalUser, LOCAL_OPERATOR, LocalUser, Principal};
-pub(crate) use principal::{is_caller, origin_of_owner};
+pub(crate) use principal::{external_owner, is_caller, origin_of_owner};

@@ -103,7 +103,7 @@ impl Principal {
         match self {
             Self::LocalRoot | Self::MasterUser => LOCAL_OPERATOR.to_owned(),
             Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
-            Self::ExternalUser(user) => format!("{EXTERNAL_USER}{} {}", user.way, user.name),
+            Self::ExternalUser(user) => external_owner(user.way, &user.name),
             Self::Operator(name) => name.clone(),
             Self::Api(name) => format!("{API}{name}"),
             Self::Schedule(name) => format!("{SCHEDULE}{name}"),
@@ -145,10 +145,31 @@ impl Principal {
         }
     }
 
+    /// Whether this is the user of this name who logged in, by this way if one is given.
+    pub(crate) fn logged_in_as(&self, name: &str, way: Option<LoginWay>) -> bool {
+        match self {
+            Self::ExternalUser(user) => user.name == name && way.is_none_or(|way| way == user.way),
+            Self::LocalRoot
+            | Self::MasterUser
+            | Self::LocalUser(_)
+            | Self::Operator(_)
+            | Self::Api(_)
+            | Self::Schedule(_)
+            | Self::Reaction(_)
+            | Self::Minion(_)
+            | Self::Caller(_) => false,
+        }
+    }
+
     /// Whether the principal could do anything without the master, on this machine.
     pub fn is_local_root(&self) -> bool {
         matches!(self, Self::LocalRoot | Self::MasterUser)
     }
+}
+
+/// Returns the name under which the store has the orders of a user who logged in by this way.
+pub(crate) fn external_owner(way: LoginWay, name: &str) -> String {
+    format!("{EXTERNAL_USER}{way} {name}")
 }
 
 /// Whether the store has this owner for a call: what `saline-call` ran on a minion's machine, for which nobody here gave

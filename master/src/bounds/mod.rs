@@ -16,7 +16,8 @@ pub(crate) mod shares;
 pub(crate) mod token_buckets;
 pub(crate) mod turns;
 
-use saline_messages::MinionId;
+use std::hash::Hash;
+
 use saline_protocol::transport::Clock;
 
 pub(crate) use account::Accounts;
@@ -28,7 +29,7 @@ pub(crate) use shares::Shares;
 pub(crate) use token_buckets::{Rate, TokenBucket, TokenBuckets};
 pub(crate) use turns::Turns;
 
-/// The largest number of minions whose buckets are told apart.
+/// The largest number of minions whose buckets are told apart, and of principals whose lines of the log are.
 pub(crate) const MAX_MINIONS: usize = 20_000;
 
 /// How often one id may cause an event or a line of the log.
@@ -37,14 +38,17 @@ const REPORTS: Rate = Rate {
     burst: 1.0,
 };
 
-/// Returns the limit of the events and lines of the log that each id causes, whether its key is accepted or not.
-pub(crate) fn report_limiter(clock: Clock) -> TokenBuckets<MinionId> {
+/// Returns the limit of the events and lines of the log that each id causes, whether its key is accepted or not, or each owner of
+/// orders.
+pub(crate) fn report_limiter<K: Clone + Eq + Hash>(clock: Clock) -> TokenBuckets<K> {
     TokenBuckets::new(clock, REPORTS, MAX_MINIONS)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use saline_messages::MinionId;
 
     use super::*;
 

@@ -390,6 +390,11 @@ impl JobStore {
         lock(&self.open).active()
     }
 
+    /// Returns the jobs that minions may still begin or run, the oldest first.
+    pub(crate) fn jids_under_way(&self) -> Vec<Jid> {
+        lock(&self.open).jids_under_way()
+    }
+
     /// Returns the master's time, which the store notes with what it writes.
     fn now(&self) -> MasterTime {
         self.clock.now()

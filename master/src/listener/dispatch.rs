@@ -208,10 +208,8 @@ impl Listener {
                 Box::pin(self.handlers.operator.carry_out(principal, request)).await
             }
             Err(error) => {
-                tracing::warn!(
-                    "{} sent a request that cannot be decoded ({class}): {error}",
-                    session.principal.log_name()
-                );
+                let operator = &self.handlers.operator;
+                operator.report_malformed(&session.principal, class, &error);
                 OperatorReply::Refused(RefusedVerb::Malformed)
             }
         }

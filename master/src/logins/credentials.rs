@@ -189,7 +189,7 @@ fn groups_of(
     let user = users.user(name);
     let hash = match (user, way) {
         (Some(user), _) => user.password.clone(),
-        (None, Some(LoginWay::File)) => users.hash_of_somebody(),
+        (None, Some(LoginWay::File)) => users.longest_hash(),
         (None, _) => nobody,
     };
     let matches = hash.matches(password);
@@ -340,15 +340,19 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_hashes_a_password_once_with_the_parameters_of_the_file() {
-        let cheap = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = PasswordHash::parse(cheap).unwrap();
+    fn an_unknown_user_takes_as_long_as_the_dearest_hash_of_the_file() {
+        let with = |cost: &str| {
+            format!(
+                "$argon2id$v=19${cost}$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+            )
+        };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users");
-        std::fs::write(&path, format!("alice:{hash}\n")).unwrap();
+        let [cheap, dear, middle] = ["m=8,t=1,p=1", "m=64,t=3,p=1", "m=128,t=1,p=1"].map(with);
+        std::fs::write(&path, format!("ann:{cheap}\nbob:{dear}\neve:{middle}\n")).unwrap();
         let file = UserFile::read(&path).unwrap();
-        assert_eq!(file.hash_of_somebody().to_string(), cheap);
-        let none = UserFile::default().hash_of_somebody().to_string();
+        assert_eq!(file.longest_hash().to_string(), dear);
+        let none = UserFile::default().longest_hash().to_string();
         assert_eq!(none, PasswordHash::of_nobody().to_string());
     }
 }

@@ -1,10 +1,12 @@
 //! Who is logged in, in a file of SQLite: the digests of the tokens, the users, their ways and groups, and until when. All of it is
 //! in memory too, since each request of a user looks it up. A login is on the disk before its token is valid, and one that is ended
-//! is gone from the disk before it is said to be.
+//! is gone from the disk before it is said to be. Whoever looks one up never waits for the disk: changes are made one after the
+//! other under a lock of their own, and those in memory take a moment.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use aws_lc_rs::digest::{Context as DigestContext, SHA256};
 use rusqlite::{Connection, params};
@@ -70,15 +72,34 @@ pub(crate) struct NewLogin {
     pub(crate) valid_ms: u64,
 }
 
+/// The number of times at which logins were revoked, as a check of a password found it when it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Revocations(u64);
+
+/// What has become of a login that was to be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It is kept.
+    LoggedIn(Arc<Login>),
+    /// Its token is that of another user.
+    TokenTaken,
+    /// Logins were revoked since its check began: the check has to be made again.
+    Revoked,
+}
+
 /// The logins of a master.
 #[derive(Debug)]
-pub(crate) struct LoginStore(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
-    connection: Connection,
-    logins: HashMap<Digest, Arc<Login>>,
+pub(crate) struct LoginStore {
+    /// Locked while a change is made, on the disk and then in memory.
+    connection: Mutex<Connection>,
+    /// Changed by whoever has the lock of the connection, so that both are the same.
+    logins: RwLock<Logins>,
+    /// Changed by whoever has the lock of the connection.
+    revocations: AtomicU64,
 }
+
+/// Logins by the digests of their tokens.
+type Logins = HashMap<Digest, Arc<Login>>;
 
 impl Login {
     /// Whether it is one of the user with this name, by this way if one is given.
@@ -104,36 +125,57 @@ impl LoginStore {
         }
         let connection = file::open_alone(path, CACHE, TABLES)?;
         let logins = read(&connection)?;
-        Ok(Self(Mutex::new(State { connection, logins })))
+        Ok(Self {
+            connection: Mutex::new(connection),
+            logins: RwLock::new(logins),
+            revocations: AtomicU64::new(0),
+        })
     }
 
-    /// Keeps a login, unless its token is kept already: a request that is repeated makes one. Returns it; none if the token is that
-    /// of another user. Blocks on the disk.
+    /// Returns the number of revocations until now. To be called before anything is looked at that decides about a login.
+    pub(crate) fn revocations(&self) -> Revocations {
+        Revocations(self.revocations.load(Ordering::SeqCst))
+    }
+
+    /// Keeps a login whose check began after these revocations. A login whose token is kept already is the same one: a request that
+    /// is repeated makes one. Blocks on the disk.
     ///
     /// # Errors
     /// When the disk fails.
     pub(crate) fn make(
         &self,
         new: NewLogin,
+        begun: Revocations,
         now: MasterTime,
-    ) -> Result<Option<Arc<Login>>, StoreError> {
+    ) -> Result<Made, StoreError> {
         let digest = digest_of(&new.token);
-        let mut state = self.lock();
-        let is_over = |login: &Arc<Login>| !login.is_valid(now);
-        state.remove_all(is_over)?;
-        if let Some(known) = state.logins.get(&digest) {
-            let is_same = known.user == new.user && known.way == new.way;
-            return Ok(is_same.then(|| Arc::clone(known)));
+        let mut connection = self.connection();
+        if self.revocations() != begun {
+            return Ok(Made::Revoked);
         }
-        state.make_room(&new)?;
-        let login = Login {
-            user: new.user,
-            way: new.way,
-            groups: new.groups,
-            made: now,
-            until: now.saturating_add(new.valid_ms),
+        let mut ended = self.digests(|login| !login.is_valid(now));
+        let login = {
+            let logins = self.logins();
+            if let Some(known) = logins.get(&digest).filter(|known| known.is_valid(now)) {
+                let is_same = known.user == new.user && known.way == new.way;
+                return Ok(match is_same {
+                    true => Made::LoggedIn(Arc::clone(known)),
+                    false => Made::TokenTaken,
+                });
+            }
+            let kept = logins.iter().filter(|(_, login)| login.is_valid(now));
+            ended.extend(to_make_room(&new, &kept.collect::<Vec<_>>()));
+            Arc::new(Login {
+                user: new.user,
+                way: new.way,
+                groups: new.groups,
+                made: now,
+                until: now.saturating_add(new.valid_ms),
+            })
         };
-        state.connection.execute(
+        let transaction = connection.transaction()?;
+        delete(&transaction, &ended)?;
+        transaction.execute(
             "INSERT INTO logins VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![
                 digest,
@@ -144,16 +186,16 @@ impl LoginStore {
                 columns::from_time(login.until)
             ],
         )?;
-        let login = Arc::new(login);
-        state.logins.insert(digest, Arc::clone(&login));
-        Ok(Some(login))
+        transaction.commit()?;
+        self.forget(&ended, Some((digest, &login)));
+        Ok(Made::LoggedIn(login))
     }
 
     /// Returns the login of a token, if it is valid now.
     pub(crate) fn find(&self, token: &LoginToken, now: MasterTime) -> Option<Arc<Login>> {
-        let state = self.lock();
-        let login = state.logins.get(&digest_of(token))?;
-        login.is_valid(now).then(|| Arc::clone(login))
+        let digest = digest_of(token);
+        let login = self.logins().get(&digest).cloned();
+        login.filter(|login| login.is_valid(now))
     }
 
     /// Ends the login of a token. Returns it; none if there was none. Blocks on the disk.
@@ -162,97 +204,121 @@ impl LoginStore {
     /// When the disk fails: it stays.
     pub(crate) fn end(&self, token: &LoginToken) -> Result<Option<Arc<Login>>, StoreError> {
         let digest = digest_of(token);
-        let mut state = self.lock();
-        let ended = state.logins.get(&digest).cloned();
-        state.remove(&digest)?;
+        let mut connection = self.connection();
+        let ended = self.logins().get(&digest).cloned();
+        if ended.is_some() {
+            self.remove(&mut connection, &[digest])?;
+        }
         Ok(ended)
     }
 
     /// Ends all logins of the users with this name, or those by one way. Returns their number. Blocks on the disk.
     ///
     /// # Errors
-    /// When the disk fails: some may stay.
+    /// When the disk fails: they stay.
     pub(crate) fn revoke(&self, user: &str, way: Option<LoginWay>) -> Result<usize, StoreError> {
-        self.lock().remove_all(|login| login.is_of(user, way))
+        self.revoke_those(|login| login.is_of(user, way))
+    }
+
+    /// Ends the logins for which this holds, and has the logins that are under way checked again. Returns their number. Blocks on the
+    /// disk.
+    ///
+    /// # Errors
+    /// When the disk fails: they stay.
+    pub(crate) fn revoke_those(
+        &self,
+        is_meant: impl Fn(&Login) -> bool,
+    ) -> Result<usize, StoreError> {
+        let mut connection = self.connection();
+        let meant = self.digests(is_meant);
+        let removed = self.remove(&mut connection, &meant);
+        // At the end, and before the lock is given back: a check that began during the revocation is made again too.
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        removed.map(|()| meant.len())
     }
 
     /// Returns the logins that are valid, in the order in which they end.
     pub(crate) fn list(&self, now: MasterTime) -> Vec<Arc<Login>> {
-        let state = self.lock();
-        let valid = state.logins.values().filter(|login| login.is_valid(now));
-        let mut valid: Vec<Arc<Login>> = valid.cloned().collect();
+        let valid = |login: &&Arc<Login>| login.is_valid(now);
+        let mut valid: Vec<Arc<Login>> = self.logins().values().filter(valid).cloned().collect();
         valid.sort_by(|a, b| (a.until, &a.user).cmp(&(b.until, &b.user)));
         valid
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the digests of the logins for which this holds.
+    fn digests(&self, is_meant: impl Fn(&Login) -> bool) -> Vec<Digest> {
+        let logins = self.logins();
+        let meant = logins.iter().filter(|(_, login)| is_meant(login));
+        meant.map(|(digest, _)| *digest).collect()
     }
-}
 
-impl State {
-    fn remove(&mut self, digest: &Digest) -> Result<(), StoreError> {
-        self.connection
-            .execute("DELETE FROM logins WHERE digest = ?1", [digest])?;
-        self.logins.remove(digest);
+    /// Removes logins from the disk, and then from memory.
+    fn remove(&self, connection: &mut Connection, ended: &[Digest]) -> Result<(), StoreError> {
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let transaction = connection.transaction()?;
+        delete(&transaction, ended)?;
+        transaction.commit()?;
+        self.forget(ended, None);
         Ok(())
     }
 
-    /// Removes these logins, and returns their number.
-    fn remove_all(&mut self, is_meant: impl Fn(&Arc<Login>) -> bool) -> Result<usize, StoreError> {
-        let meant = self.logins.iter().filter(|(_, login)| is_meant(login));
-        let meant: Vec<Digest> = meant.map(|(digest, _)| *digest).collect();
-        if meant.is_empty() {
-            return Ok(0);
+    /// Takes logins out of the memory, and adds a new one.
+    fn forget(&self, ended: &[Digest], new: Option<(Digest, &Arc<Login>)>) {
+        let mut logins = self.logins.write().unwrap_or_else(PoisonError::into_inner);
+        for digest in ended {
+            logins.remove(digest);
         }
-        let transaction = self.connection.transaction()?;
-        for digest in &meant {
-            transaction.execute("DELETE FROM logins WHERE digest = ?1", [digest])?;
-        }
-        transaction.commit()?;
-        for digest in &meant {
-            self.logins.remove(digest);
-        }
-        Ok(meant.len())
-    }
-
-    /// Ends the oldest login of this user, or of the user who has most, when there are too many for another one.
-    fn make_room(&mut self, new: &NewLogin) -> Result<(), StoreError> {
-        let own = (new.way, new.user.as_str());
-        if let Some(oldest) = self.oldest_of(own, MAX_OF_USER) {
-            self.remove(&oldest)?;
-        }
-        if self.logins.len() < MAX_LOGINS {
-            return Ok(());
-        }
-        let mut counts: HashMap<(LoginWay, &str), usize> = HashMap::new();
-        for login in self.logins.values() {
-            *counts.entry((login.way, &login.user)).or_default() += 1;
-        }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        let oldest = most.and_then(|(user, _)| self.oldest_of(user, 1));
-        match oldest {
-            Some(oldest) => self.remove(&oldest),
-            None => Ok(()),
+        if let Some((digest, login)) = new {
+            logins.insert(digest, Arc::clone(login));
         }
     }
 
-    /// Returns the oldest login of a user who has at least `most`.
-    fn oldest_of(&self, (way, user): (LoginWay, &str), most: usize) -> Option<Digest> {
-        let own = self.logins.iter();
-        let own = own.filter(|(_, login)| login.way == way && login.user == user);
-        let own: Vec<(MasterTime, Digest)> =
-            own.map(|(digest, login)| (login.made, *digest)).collect();
-        let is_full = own.len() >= most;
-        own.into_iter()
-            .min()
-            .filter(|_| is_full)
-            .map(|(_, digest)| digest)
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn logins(&self) -> RwLockReadGuard<'_, Logins> {
+        self.logins.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn delete(connection: &Connection, ended: &[Digest]) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached("DELETE FROM logins WHERE digest = ?1")?;
+    for digest in ended {
+        statement.execute([digest])?;
+    }
+    Ok(())
+}
+
+/// Returns the logins that end for another one when there are too many: the oldest of the same user, and the oldest of the user who
+/// has most.
+fn to_make_room(new: &NewLogin, kept: &[(&Digest, &Arc<Login>)]) -> Option<Digest> {
+    let mut counts: HashMap<(LoginWay, &str), usize> = HashMap::new();
+    for (_, login) in kept {
+        *counts.entry((login.way, &login.user)).or_default() += 1;
+    }
+    let own = (new.way, new.user.as_str());
+    let gives_way = if counts.get(&own).is_some_and(|own| *own >= MAX_OF_USER) {
+        own
+    } else if kept.len() >= MAX_LOGINS {
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        most.map_or(own, |(user, _)| user)
+    } else {
+        return None;
+    };
+    let of_one = kept
+        .iter()
+        .filter(|(_, login)| (login.way, login.user.as_str()) == gives_way);
+    let oldest = of_one.min_by_key(|(digest, login)| (login.made, **digest));
+    oldest.map(|(digest, _)| **digest)
+}
+
 /// Reads all logins. Those by a way that this version does not know are left out, and end by their time.
-fn read(connection: &Connection) -> Result<HashMap<Digest, Arc<Login>>, StoreError> {
+fn read(connection: &Connection) -> Result<Logins, StoreError> {
     let mut statement =
         connection.prepare("SELECT digest, user, way, member, made, until FROM logins")?;
     let mut rows = statement.query([])?;
@@ -287,134 +353,4 @@ fn digest_of(token: &LoginToken) -> Digest {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: MasterTime = 1_800_000_000_000;
-
-    struct Place(tempfile::TempDir);
-
-    impl Place {
-        fn new() -> Self {
-            Self(tempfile::tempdir().unwrap())
-        }
-
-        fn open(&self) -> LoginStore {
-            LoginStore::open(&self.0.path().join("logins.sqlite")).unwrap()
-        }
-    }
-
-    fn token(number: u32) -> LoginToken {
-        let mut bytes = [7; 32];
-        bytes[..4].copy_from_slice(&number.to_be_bytes());
-        LoginToken(bytes)
-    }
-
-    fn login(number: u32, user: &str) -> NewLogin {
-        NewLogin {
-            token: token(number),
-            user: user.to_owned(),
-            way: LoginWay::File,
-            groups: vec!["ops".to_owned(), "web".to_owned()],
-            valid_ms: 1_000,
-        }
-    }
-
-    #[test]
-    fn a_login_is_valid_until_its_end_over_a_restart() {
-        let place = Place::new();
-        let made = {
-            let store = place.open();
-            store.make(login(1, "alice"), NOW).unwrap().unwrap()
-        };
-        assert_eq!((made.made, made.until), (NOW, NOW + 1_000));
-        let store = place.open();
-        assert_eq!(store.find(&token(1), NOW + 999), Some(made));
-        assert_eq!(store.find(&token(1), NOW + 1_000), None);
-        assert_eq!(store.find(&token(2), NOW), None);
-        // One that is over is forgotten with the next login.
-        store.make(login(2, "bob"), NOW + 1_000).unwrap();
-        assert_eq!(store.lock().logins.len(), 1);
-        let rows: i64 = store
-            .lock()
-            .connection
-            .query_row("SELECT count(*) FROM logins", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(rows, 1);
-    }
-
-    #[test]
-    fn a_repeated_login_is_one_and_another_user_does_not_get_it() {
-        let place = Place::new();
-        let store = place.open();
-        let first = store.make(login(1, "alice"), NOW).unwrap();
-        assert_eq!(store.make(login(1, "alice"), NOW + 500).unwrap(), first);
-        assert_eq!(store.make(login(1, "bob"), NOW).unwrap(), None);
-        let by_another_way = NewLogin {
-            way: LoginWay::Auto,
-            ..login(1, "alice")
-        };
-        assert_eq!(store.make(by_another_way, NOW).unwrap(), None);
-        assert_eq!(store.list(NOW).len(), 1);
-    }
-
-    #[test]
-    fn the_file_has_no_token() {
-        let place = Place::new();
-        let store = place.open();
-        store.make(login(1, "alice"), NOW).unwrap();
-        for file in std::fs::read_dir(place.0.path()).unwrap() {
-            let path = file.unwrap().path();
-            let bytes = std::fs::read(&path).unwrap();
-            let is_there = bytes.windows(32).any(|window| window == token(1).0);
-            assert!(!is_there, "{}", path.display());
-        }
-    }
-
-    #[test]
-    fn logins_end_when_asked_to_and_stay_ended() {
-        let place = Place::new();
-        let store = place.open();
-        for (number, user) in [(1, "alice"), (2, "alice"), (3, "bob")] {
-            store.make(login(number, user), NOW).unwrap();
-        }
-        let ended = store.end(&token(1)).unwrap().unwrap();
-        assert_eq!(ended.user, "alice");
-        assert_eq!(store.end(&token(1)).unwrap(), None);
-        assert_eq!(store.revoke("alice", Some(LoginWay::Auto)).unwrap(), 0);
-        assert_eq!(store.revoke("alice", None).unwrap(), 1);
-        drop(store);
-        let store = place.open();
-        let left: Vec<String> = store.list(NOW).iter().map(|one| one.user.clone()).collect();
-        assert_eq!(left, ["bob"]);
-    }
-
-    #[test]
-    fn a_login_of_a_time_that_was_set_back_is_not_valid() {
-        let place = Place::new();
-        let store = place.open();
-        let ahead = NewLogin {
-            valid_ms: 86_400_000,
-            ..login(1, "alice")
-        };
-        store.make(ahead, NOW + AHEAD + 1).unwrap();
-        assert_eq!(store.find(&token(1), NOW), None);
-        assert!(store.find(&token(1), NOW + 1).is_some());
-    }
-
-    #[test]
-    fn the_oldest_login_of_a_user_ends_for_another_one() {
-        let place = Place::new();
-        let store = place.open();
-        store.make(login(9_999, "bob"), NOW).unwrap();
-        for number in 0..=100 {
-            store
-                .make(login(number, "alice"), NOW + u64::from(number))
-                .unwrap();
-        }
-        assert_eq!(store.find(&token(0), NOW + 100), None);
-        assert!(store.find(&token(1), NOW + 100).is_some());
-        assert!(store.find(&token(9_999), NOW + 100).is_some());
-        assert_eq!(store.list(NOW + 100).len(), 101);
-    }
-}
+mod tests;

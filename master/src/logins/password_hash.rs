@@ -75,6 +75,15 @@ impl PasswordHash {
         }
     }
 
+    /// Returns a number in proportion to the time that a check takes: the blocks of memory that it fills, over all passes.
+    pub(crate) fn cost(&self) -> u64 {
+        let params = Params::try_from(&self.0);
+        // A hash that was read has valid ones.
+        params.map_or(0, |params| {
+            u64::from(params.m_cost()) * u64::from(params.t_cost())
+        })
+    }
+
     /// Whether this is the hash of the password. Takes some hundredths of a second, so call it where that may block.
     pub(crate) fn matches(&self, password: &str) -> bool {
         let verified = Argon2::default().verify_password(password.as_bytes(), &self.0);

@@ -1,6 +1,8 @@
 //! The file of users who log in with a password of their own. A line is `user:HASH` or `user:HASH:group,group`; one that begins
 //! with `#` is a comment. It is read for each login, so that a change counts at once.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -17,12 +19,11 @@ const ALL_READ: u32 = 0o004;
 
 /// The file of users as it was read.
 #[derive(Debug, Default)]
-pub(super) struct UserFile(Vec<User>);
+pub(super) struct UserFile(HashMap<String, User>);
 
 /// A user in the file.
 #[derive(Debug)]
 pub(super) struct User {
-    pub(super) name: String,
     pub(super) password: PasswordHash,
     pub(super) groups: Vec<String>,
 }
@@ -57,36 +58,47 @@ impl UserFile {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut users: Vec<User> = Vec::new();
+        let mut users = HashMap::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let number = number + 1;
-            let user = User::parse(line).map_err(|why| format!("line {number}: {why}"))?;
-            if users.iter().any(|known| known.name == user.name) {
-                return Err(format!("line {number}: {:?} stands in it twice", user.name));
+            let read = User::parse(line).map_err(|why| format!("line {number}: {why}"));
+            let (name, user) = read?;
+            match users.entry(name) {
+                Entry::Vacant(place) => {
+                    place.insert(user);
+                }
+                Entry::Occupied(known) => {
+                    return Err(format!(
+                        "line {number}: {:?} stands in it twice",
+                        known.key()
+                    ));
+                }
             }
-            users.push(user);
         }
         Ok(Self(users))
     }
 
     /// Returns the user with this name.
     pub(super) fn user(&self, name: &str) -> Option<&User> {
-        self.0.iter().find(|user| user.name == name)
+        self.0.get(name)
     }
 
-    /// Returns a hash as those of the file are, to check a password with that is of nobody: it takes as long.
-    pub(super) fn hash_of_somebody(&self) -> PasswordHash {
-        let first = self.0.first();
-        first.map_or_else(PasswordHash::of_nobody, |user| user.password.clone())
+    /// Returns the hash of the file that takes longest to check, for the password of somebody who is not in it: whoever is in it
+    /// with the same kind of hash takes as long.
+    pub(super) fn longest_hash(&self) -> PasswordHash {
+        let hashes = self.0.values().map(|user| &user.password);
+        let longest = hashes.max_by_key(|hash| hash.cost());
+        longest.map_or_else(PasswordHash::of_nobody, PasswordHash::clone)
     }
 }
 
 impl User {
-    fn parse(line: &str) -> Result<Self, String> {
+    /// Reads a line. Returns the name of the user beside the rest.
+    fn parse(line: &str) -> Result<(String, Self), String> {
         let mut fields = line.split(':');
         let (name, hash, groups) = (fields.next(), fields.next(), fields.next());
         let (Some(name), Some(hash), None) = (name, hash, fields.next()) else {
@@ -97,12 +109,12 @@ impl User {
         }
         let groups = groups.unwrap_or_default().split(',').map(str::trim);
         let groups = groups.filter(|group| !group.is_empty());
-        Ok(Self {
-            name: name.trim().to_owned(),
+        let user = Self {
             password: PasswordHash::parse(hash.trim())
                 .map_err(|why| format!("the password of {name:?}: {why}"))?,
             groups: groups.map(str::to_owned).collect(),
-        })
+        };
+        Ok((name.trim().to_owned(), user))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The state of a master in a folder of its own, for the tests of its parts.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use saline_channel::Identity;
 use saline_config::{MasterConfig, Paths};
 use saline_inproc::InProc;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
+use tracing::subscriber::DefaultGuard;
 
 use super::MasterParts;
 use crate::job_signer::JobSigner;
@@ -86,5 +87,39 @@ impl TestMaster {
 impl Drop for TestMaster {
     fn drop(&mut self) {
         self.context.cancel.cancel();
+    }
+}
+
+/// Collects the warnings and errors that are logged.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl Logged {
+    /// Collects what this thread logs until the guard is dropped.
+    pub(crate) fn from_now_on() -> (Self, DefaultGuard) {
+        let logged = Self::default();
+        let writer = logged.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_writer(move || writer.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        (logged, guard)
+    }
+
+    /// Returns what was logged.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Logged {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

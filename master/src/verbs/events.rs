@@ -102,7 +102,7 @@ impl EventsVerb {
             }
             let place = match &place {
                 Some(place) => place,
-                None => match self.waits.take_place(&owner) {
+                None => match self.waits.take_place(principal) {
                     Ok(taken) => place.insert(taken),
                     Err(delay) => return Ok(OperatorReply::busy(delay)),
                 },

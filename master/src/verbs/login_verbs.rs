@@ -1,6 +1,7 @@
 //! The verbs of users who log in: log in, log out, and act with the token of a login.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
@@ -14,12 +15,15 @@ use crate::authorize::{About, Action, ExternalUser, Principal};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::jobs::StoreError;
-use crate::logins::{Checked, Credentials, Login, LoginStore, NewLogin};
+use crate::logins::{Checked, Credentials, Login, LoginStore, Made, NewLogin};
 use crate::settings::LiveSettings;
 use crate::wire_time::milliseconds;
 
 /// The longest name of a user, in bytes.
 const MAX_NAME: usize = 255;
+
+/// The delay after which a login comes again during whose check logins were revoked.
+const REVOKED_DELAY: Duration = Duration::from_millis(100);
 
 /// Logs users in and out, and finds out in whose name a request is.
 #[derive(Debug)]
@@ -63,6 +67,8 @@ impl LoginVerbs {
         if let Err(why) = self.may_act_for_users(principal) {
             return Ok(OperatorReply::NotAllowed(why));
         }
+        // Before the settings and the password are looked at.
+        let begun = self.logins.revocations();
         let access = self.settings.access();
         if !access.external_auth.names_anybody() {
             return Ok(OperatorReply::NotAllowed(format!(
@@ -96,14 +102,22 @@ impl LoginVerbs {
             valid_ms: milliseconds(access.external_auth.token_expire),
         };
         let (logins, now) = (Arc::clone(&self.logins), self.clock.now());
-        let made = self.context.spawn_blocking(move || logins.make(new, now));
+        let made = self
+            .context
+            .spawn_blocking(move || logins.make(new, begun, now));
         let Ok(made) = made.await else {
             return Ok(OperatorReply::Failed(
                 "the store of logins failed".to_owned(),
             ));
         };
-        let Some(login) = made? else {
-            return Ok(self.refuse(principal, &request).await);
+        let login = match made? {
+            Made::LoggedIn(login) => login,
+            Made::TokenTaken => return Ok(self.refuse(principal, &request).await),
+            Made::Revoked => {
+                // The line above says that the user is logged in.
+                let _ = self.refuse(principal, &request).await;
+                return Ok(OperatorReply::busy(REVOKED_DELAY));
+            }
         };
         tracing::info!(
             "{}: user {} is logged in by {way}",
@@ -248,4 +262,104 @@ fn subject(request: &LoginRequest) -> String {
 /// Whether a text can be the name of a user: it goes into logs and into the names of owners.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context as TaskContext, Poll, Waker};
+
+    use saline_config::{LoginWay, MasterConfig};
+    use saline_messages::Password;
+
+    use super::*;
+    use crate::parts::testing::TestMaster;
+
+    /// Returns the configuration with these options of a file.
+    fn configuration(options: &str) -> MasterConfig {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("master"), options).unwrap();
+        MasterConfig::load(folder.path(), &[]).unwrap().config
+    }
+
+    fn rules_of(user: &str) -> MasterConfig {
+        configuration(&format!(
+            "external_auth: {{auto: {{{user}: [test.ping]}}}}\n"
+        ))
+    }
+
+    fn request() -> LoginRequest {
+        LoginRequest {
+            user: "ann".to_owned(),
+            password: Password::new("anything".to_owned()),
+            eauth: "auto".to_owned(),
+            token: LoginToken([1; 32]),
+        }
+    }
+
+    fn is_waiting<T>(future: Pin<&mut impl Future<Output = T>>) -> bool {
+        let mut context = TaskContext::from_waker(Waker::noop());
+        matches!(future.poll(&mut context), Poll::Pending)
+    }
+
+    #[tokio::test]
+    async fn a_login_that_is_under_way_does_not_survive_a_revocation() {
+        let rules = rules_of("ann").external_auth;
+        let master = TestMaster::start(|config| config.external_auth = rules).await;
+        let verbs = master.state.operator_verbs().logins;
+        let token = request().token;
+        let mut logging_in = pin!(verbs.log_in(&Principal::LocalRoot, request()));
+        assert!(is_waiting(logging_in.as_mut()), "the password is checked");
+        assert_eq!(verbs.logins.revoke("ann", None).unwrap(), 0);
+        let reply = logging_in.await.unwrap();
+        assert_eq!(reply, OperatorReply::busy(REVOKED_DELAY));
+        assert!(!verbs.is_valid(&token));
+        // A reload that takes the user out, and one that names the user again.
+        let mut logging_in = pin!(verbs.log_in(&Principal::LocalRoot, request()));
+        assert!(is_waiting(logging_in.as_mut()), "the password is checked");
+        master.state.reload(&rules_of("bob"));
+        master.state.reload(&rules_of("ann"));
+        let reply = logging_in.await.unwrap();
+        assert_eq!(reply, OperatorReply::busy(REVOKED_DELAY));
+        assert!(!verbs.is_valid(&token));
+        let again = verbs.log_in(&Principal::LocalRoot, request()).await;
+        assert!(
+            matches!(again, Ok(OperatorReply::Login(LoginReply::LoggedIn(_)))),
+            "{again:?}"
+        );
+        assert!(verbs.is_valid(&token));
+    }
+
+    #[tokio::test]
+    async fn a_user_who_is_named_again_does_not_get_old_logins_back() {
+        let ann = rules_of("ann");
+        let before = ann.external_auth.clone();
+        let master = TestMaster::start(|config| {
+            config.external_auth = before;
+            // A login of a time at which the master had other rules.
+            let store = LoginStore::open(&config.login_file()).unwrap();
+            let old = NewLogin {
+                token: LoginToken([2; 32]),
+                user: "bob".to_owned(),
+                way: LoginWay::Auto,
+                groups: Vec::new(),
+                valid_ms: 86_400_000,
+            };
+            let now = MasterClock::new(Context::default().clock).now();
+            store.make(old, store.revocations(), now).unwrap();
+        })
+        .await;
+        let verbs = master.state.operator_verbs().logins;
+        let now = verbs.clock.now();
+        assert!(verbs.logins.list(now).is_empty(), "ended at the start");
+        verbs
+            .log_in(&Principal::LocalRoot, request())
+            .await
+            .unwrap();
+        assert!(verbs.is_valid(&request().token));
+        for (rules, is_valid) in [(&ann, true), (&rules_of("bob"), false), (&ann, false)] {
+            master.state.reload(rules);
+            assert_eq!(verbs.is_valid(&request().token), is_valid);
+        }
+    }
 }

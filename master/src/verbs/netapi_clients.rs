@@ -1,4 +1,5 @@
-//! The clients of the HTTP API by which users ask for something: which ones are enabled, and which order goes by which.
+//! The clients of the HTTP API by which users ask for something: which ones are enabled, and which order goes by which. Some clients
+//! differ only in what the API answers, as `local` and `local_async` do: a master cannot tell whether an API names the right one of these.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +60,19 @@ impl ClientKind {
     }
 }
 
+/// Whether a request of the kind of a client is one that this client sends.
+fn is_by(client: NetapiClient, request: &OperatorRequest) -> bool {
+    match (client, request) {
+        (NetapiClient::LocalBatch, OperatorRequest::Publish(order)) => order.batch.size.is_some(),
+        (NetapiClient::LocalSubset, OperatorRequest::Publish(order)) => order.subset.is_some(),
+        (NetapiClient::Runner, OperatorRequest::Runner(RunnerRequest::Run(call))) => !call.is_async,
+        (NetapiClient::RunnerAsync, OperatorRequest::Runner(RunnerRequest::Run(call))) => {
+            call.is_async
+        }
+        _ => true,
+    }
+}
+
 /// Whether a request gives an order, so that an API has to name a client for it.
 pub(crate) fn is_order(request: &OperatorRequest) -> bool {
     ClientKind::for_request(request).is_some()
@@ -84,15 +98,72 @@ pub(crate) fn check(
             "the client {name} is not one for {}",
             request.name()
         )),
+        Some(_) if !is_by(client, request) => Err(format!(
+            "the client {name} does not send this {}: local_batch gives a batch a size, local_subset names a number, and the \
+             clients of runners wait for their end or do not, as their names say",
+            request.name()
+        )),
         _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_messages::Jid;
+    use saline_messages::{
+        Arguments, BatchRequest, BatchSize, Jid, PublishRequest, RequestId, RunnerCall,
+    };
+    use saline_targeting::Target;
 
     use super::*;
+
+    #[test]
+    fn a_run_or_a_job_is_of_the_form_that_its_client_sends() {
+        let enabled = BTreeSet::from(NetapiClient::ALL);
+        let allowed = |request: &OperatorRequest| {
+            let all = NetapiClient::ALL.into_iter();
+            let by = all.filter(|client| check(&enabled, *client, request).is_ok());
+            by.map(NetapiClient::name).collect::<Vec<_>>()
+        };
+        for (is_async, client) in [(false, "runner"), (true, "runner_async")] {
+            let call = RunnerCall {
+                request_id: RequestId::random().unwrap(),
+                fun: "manage.up".to_owned(),
+                arg: Arguments::default().pack(),
+                user: String::new(),
+                timeout_ms: None,
+                is_async,
+            };
+            let run = OperatorRequest::Runner(RunnerRequest::Run(call));
+            assert_eq!(allowed(&run), [client]);
+        }
+        let job = |size, subset| {
+            OperatorRequest::Publish(PublishRequest {
+                request_id: RequestId::random().unwrap(),
+                target: Target::glob("*"),
+                include_unknown: false,
+                fun: "test.ping".to_owned(),
+                arg: Arguments::default().pack(),
+                secrets: None,
+                user: String::new(),
+                ttl_ms: None,
+                private: false,
+                subset,
+                batch: BatchRequest {
+                    size,
+                    ..BatchRequest::default()
+                },
+                metadata: None,
+                jid: None,
+                returners: Vec::new().into(),
+            })
+        };
+        let plain = ["local", "local_async"];
+        assert_eq!(allowed(&job(None, None)), plain);
+        let batch = job(Some(BatchSize::Percent(50)), None);
+        assert_eq!(allowed(&batch), ["local", "local_async", "local_batch"]);
+        let subset = job(None, Some(3));
+        assert_eq!(allowed(&subset), ["local", "local_async", "local_subset"]);
+    }
 
     #[test]
     fn an_order_goes_by_an_enabled_client_of_its_kind() {

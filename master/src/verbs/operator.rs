@@ -1,9 +1,9 @@
 //! Carries out the requests of operators.
 
-use saline_messages::{ActAsRequest, OperatorReply, OperatorRequest};
+use saline_messages::{ActAsRequest, Class, DecodeError, OperatorReply, OperatorRequest};
 
 use crate::authorize::{About, Action, Authorizer, Principal, Verb};
-use crate::bounds::OperatorBudgets;
+use crate::bounds::{OperatorBudgets, TokenBuckets};
 use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
 use crate::orders::{CancelOrder, OrderError, PublishOrder};
@@ -33,9 +33,21 @@ pub struct OperatorVerbs {
     pub(crate) uploads: UploadVerbs,
     pub(crate) events: EventsVerb,
     pub(crate) logins: LoginVerbs,
+    /// The lines of the log that each owner of orders causes.
+    pub(crate) limiter: TokenBuckets<String>,
 }
 
 impl OperatorVerbs {
+    /// Says in the log that a principal sent what is no request, if it was not said a moment ago.
+    pub fn report_malformed(&self, principal: &Principal, class: Class, error: &DecodeError) {
+        if self.limiter.allows(&principal.owner()) {
+            tracing::warn!(
+                "{} sent a request that cannot be decoded ({class}): {error}",
+                principal.log_name()
+            );
+        }
+    }
+
     /// Carries out the request of a principal, as far as it may have that and its budget allows it.
     pub async fn carry_out(
         &self,
@@ -164,4 +176,32 @@ fn refused(error: OrderError) -> Result<OperatorReply, StoreError> {
         OrderError::Randomness(error) => OperatorReply::Failed(error.to_string()),
         OrderError::Store(error) => return Err(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_messages::decode;
+
+    use super::*;
+    use crate::parts::testing::{Logged, TestMaster};
+
+    #[tokio::test]
+    async fn requests_that_cannot_be_decoded_do_not_fill_the_log() {
+        let master = TestMaster::start(|_| ()).await;
+        let verbs = master.state.operator_verbs();
+        let (logged, _guard) = Logged::from_now_on();
+        let error = decode::<OperatorRequest>(&[0xff; 20]).unwrap_err();
+        for name in ["amy", "bob"] {
+            for _ in 0..1_000 {
+                let principal = Principal::Operator(name.to_owned());
+                verbs.report_malformed(&principal, Class::Event, &error);
+            }
+        }
+        let text = logged.text();
+        for name in ["amy", "bob"] {
+            let line = format!("operator {name} sent a request that cannot be decoded");
+            // One a second.
+            assert!((1..10).contains(&text.matches(&line).count()), "{text}");
+        }
+    }
 }

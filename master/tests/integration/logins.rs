@@ -1,16 +1,20 @@
 //! What is done in the name of users who log in: with no, a wrong, an ended and a foreign token, and by rules.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use saline_config::MasterConfig;
+use saline_data::Value;
 use saline_messages::{
-    ActAsRequest, Jid, LoginReply, LoginRequest, LoginToken, NetapiClient, OperatorReply,
-    OperatorRequest, Password, RefusedVerb, UploadRequest, encode,
+    ActAsRequest, Arguments, BatchRequest, Incoming, Jid, LoginReply, LoginRequest, LoginToken,
+    NetapiClient, OperatorReply, OperatorRequest, Password, PublishRequest, RefusedVerb, RequestId,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, UploadRequest, decode, encode,
 };
+use saline_targeting::Target;
 
 use crate::audiences::verbs;
 use crate::operator_rules::operator;
-use crate::support::runner::value;
+use crate::support::runner::{call, value};
 use crate::support::{Deployment, Peer};
 
 const RULES: &str = "
@@ -208,7 +212,8 @@ async fn a_master_ends_the_logins_of_a_user() {
         log_in(&root, "ann", token).await;
     }
     log_in(&root, "boss", 3).await;
-    assert_eq!(value(&root, "auth.revoke", &["ann"]).await, 2_i64.into());
+    let revoked = value(&root, "auth.revoke", &["ann"]).await;
+    assert_eq!(revoked.get("logins"), Some(&2_i64.into()));
     for (token, reply) in [
         (1, OperatorReply::NotLoggedIn),
         (2, OperatorReply::NotLoggedIn),
@@ -222,4 +227,81 @@ async fn a_master_ends_the_logins_of_a_user() {
     let file = deployment.config.login_file();
     let mode = std::fs::metadata(file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn the_end_of_the_logins_ends_the_runs_and_tells_the_jobs_that_go_on() {
+    let deployment = Deployment::start_with(|config| {
+        with_options(RULES)(config);
+        config.timeout = Duration::from_secs(600);
+    })
+    .await;
+    let root = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    minion.reconcile().await;
+    log_in(&root, "boss", 1).await;
+    let order = OperatorRequest::Publish(PublishRequest {
+        request_id: RequestId::random().unwrap(),
+        target: Target::glob("m1"),
+        include_unknown: false,
+        fun: "test.ping".to_owned(),
+        arg: Arguments::default().pack(),
+        secrets: None,
+        user: "boss".to_owned(),
+        ttl_ms: None,
+        private: false,
+        subset: None,
+        batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
+        returners: Box::default(),
+    });
+    let OperatorReply::Published(published) = root.order(acting(1, None, &order)).await else {
+        panic!("the job is not published");
+    };
+    let job = published.jid.unwrap();
+    // Another one's, which is not told.
+    root.publish("m1").await;
+    // It waits for the minion, which is present and says nothing.
+    let run = RunnerCall {
+        is_async: true,
+        timeout_ms: Some(600_000),
+        ..call("jobs.cancel", &[job.as_str()])
+    };
+    let ask = |token, is_async| {
+        let call = RunnerCall {
+            is_async,
+            ..run.clone()
+        };
+        acting(
+            token,
+            None,
+            &OperatorRequest::Runner(RunnerRequest::Run(call)),
+        )
+    };
+    let begun = root.order(ask(1, true)).await;
+    let OperatorReply::Runner(RunnerReply::Begun(jid)) = begun else {
+        panic!("{begun:?}");
+    };
+    let revoked = value(&root, "auth.revoke", &["boss"]).await;
+    let expected = Value::map([
+        ("logins", 1_i64.into()),
+        ("runs", Value::List(vec![jid.as_str().into()])),
+        ("jobs", Value::List(vec![job.as_str().into()])),
+    ]);
+    assert_eq!(revoked, expected);
+    // The user logs in again to see how the run has ended.
+    log_in(&root, "boss", 2).await;
+    let ended = loop {
+        match root.order(ask(2, false)).await {
+            OperatorReply::Runner(RunnerReply::Begun(_)) => {}
+            OperatorReply::Runner(RunnerReply::Ended(ended)) => break ended,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut incoming = Incoming::of(&ended.part).unwrap();
+    assert!(incoming.take(&ended.part).unwrap());
+    let end: RunnerEnd = decode(incoming.whole().unwrap()).unwrap();
+    let why = end.error.unwrap();
+    assert_eq!(why, "the run was ended before it was done");
 }

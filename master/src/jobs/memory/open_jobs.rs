@@ -282,6 +282,12 @@ impl OpenJobs {
         self.jobs.iter().filter_map(running).collect()
     }
 
+    /// Returns the jobs in which a minion's state is not final, the oldest first.
+    pub(crate) fn jids_under_way(&self) -> Vec<Jid> {
+        let open = self.jobs.iter().filter(|(_, job)| !job.minions.is_empty());
+        open.map(|(number, _)| jid::from_micros(*number)).collect()
+    }
+
     /// Returns the number of jobs in which a minion's state is not final.
     pub(crate) fn under_way(&self) -> usize {
         let open = self.jobs.values();

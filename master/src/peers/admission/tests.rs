@@ -3,7 +3,7 @@ use saline_channel::Identity;
 use super::*;
 use crate::authorize::LocalUser;
 use crate::decisions::Details;
-use crate::parts::testing::TestMaster;
+use crate::parts::testing::{Logged, TestMaster};
 
 fn key() -> PublicIdentity {
     Identity::generate().unwrap().public()
@@ -71,32 +71,11 @@ async fn a_user_that_gets_no_session_is_told_why_and_has_a_line() {
     );
 }
 
-/// Collects what is logged.
-#[derive(Debug, Clone, Default)]
-struct Logged(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Logged {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn names_of_strangers_do_not_fill_the_log() {
     let master = TestMaster::start(|config| config.max_minions = 1).await;
     let admission = master.state.admission();
-    let logged = Logged::default();
-    let writer = logged.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (logged, _guard) = Logged::from_now_on();
     let proven = VerifiedPeer {
         role: Role::Operator,
         id: String::new(),
@@ -117,7 +96,6 @@ async fn names_of_strangers_do_not_fill_the_log() {
         let refused = admission.operator(&proven, ListenerKind::Network).await;
         assert_eq!(refused, Ok(Admission::Rejected));
     }
-    let text = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
-    let lines = text.matches("refused operator").count();
+    let lines = logged.text().matches("refused operator").count();
     assert!((1_000..1_500).contains(&lines), "{lines}");
 }
