@@ -36,6 +36,8 @@ pub struct ApiConfig {
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes. 64 MiB
     pub max_message_size: usize,
+    /// `user`: whom the API switches to when root starts it; none for whoever starts it.
+    pub user: Option<String>,
     /// `rest_cherrypy`: the listener; none when there is to be none.
     pub rest_cherrypy: Option<RestCherrypyConfig>,
     /// `metrics_listen`: where the metrics are served; none by default.
@@ -58,6 +60,7 @@ impl Default for ApiConfig {
             transport_ports: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
+            user: None,
             rest_cherrypy: None,
             metrics_listen: None,
             logging: Logging::default(),

@@ -104,8 +104,10 @@ pub(crate) trait ConnectingRole: Role {
     fn id(&mut self) -> &mut Option<MinionId>;
 }
 
-/// A role whose file may have the listener of the HTTP API: the API, and the master that it runs beside.
+/// A role whose file may have the listener of the HTTP API, and that need not run as root: the API, and the master that it runs
+/// beside.
 pub(crate) trait ApiListenerRole: Role {
+    fn user(&mut self) -> &mut Option<String>;
     fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig>;
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::document::REWRITE;
 use crate::role::Role;
-use crate::{MasterConfig, MinionConfig, OptionDoc};
+use crate::{ApiConfig, MasterConfig, MinionConfig, OptionDoc};
 
 /// The width of a line of the sample.
 const WIDTH: usize = 100;
@@ -13,18 +13,22 @@ const WIDTH: usize = 100;
 /// The options that packages set, with their values.
 fn set_by_packages<C: Role>() -> &'static [(&'static str, &'static str)] {
     match C::FILE {
-        "master" => &[("user", "saline")],
+        "master" | "api" => &[("user", "saline")],
         _ => &[],
     }
 }
 
 fn sample<C: Role>() -> String {
     let mut text = format!(
-        "# The configuration of the Saline {role}: every option, with its default.\n\
+        "# The configuration of the Saline {title}: every option, with its default.\n\
          # docs/configuration.md explains how the file is read. saline-{role} --check finds mistakes in it.\n\
          # Files in /etc/saline/{role}.d/*.conf are read after this one.\n\
          # \"Reloaded\": systemctl reload saline-{role} is enough. Other options need a restart.\n",
-        role = C::FILE
+        role = C::FILE,
+        title = match C::FILE {
+            "api" => "API on another host than its master's",
+            role => role,
+        }
     );
     let mut options: Vec<_> = C::OPTIONS.iter().collect();
     options.sort_by_key(|option| option.name);
@@ -101,6 +105,7 @@ fn check<C: Role>() {
 fn the_samples_are_up_to_date() {
     check::<MasterConfig>();
     check::<MinionConfig>();
+    check::<ApiConfig>();
 }
 
 #[test]
@@ -130,4 +135,8 @@ fn the_samples_change_nothing_also_when_every_default_is_uncommented() {
         ..MasterConfig::default()
     });
     check(MinionConfig::default());
+    check(ApiConfig {
+        user: Some("saline".to_owned()),
+        ..ApiConfig::default()
+    });
 }

@@ -12,6 +12,7 @@ mod large_memory;
 pub mod logging;
 mod metrics;
 mod options_to_show;
+mod own_user;
 mod pid_file;
 mod process_user;
 mod reload;
@@ -35,6 +36,7 @@ pub use metrics::{
     check_metrics_address, serve_metrics,
 };
 pub use options_to_show::options_to_show;
+pub use own_user::{OwnUser, OwnUserError};
 pub use pid_file::{PidFile, PidFileError, check_pid_file};
 pub use process_user::{BecomeError, become_user};
 pub use reload::{Reloaded, reload};

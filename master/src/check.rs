@@ -6,11 +6,10 @@ use std::path::Path;
 
 use saline_channel::MasterIdentity;
 use saline_config::{ConfigError, Loaded, MasterConfig};
-use saline_daemon::{check_metrics_address, check_pid_file};
+use saline_daemon::{OwnUser, check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
 use crate::keys::IdFile;
-use crate::own_user::check_as_own_user;
 use crate::server::network_ports;
 
 /// The first port that every user may bind, where the system does not tell another one.
@@ -32,7 +31,8 @@ pub(crate) fn check(
     let loaded = load()?;
     let config = &loaded.config;
     let ports = network_ports(config, registry)?;
-    let made_before = check_as_own_user(config)?;
+    let own_user = own_user(config);
+    let made_before = own_user.check()?;
     check_metrics_address(config.metrics_listen.as_ref(), &config.paths.sock_dir)?;
     if let Some(port) = unbindable(&ports, first_unprivileged(), can_bind_all()) {
         let user = config.user.as_deref();
@@ -57,7 +57,7 @@ pub(crate) fn check(
         }
     }
     let mut warnings = loaded.warnings;
-    warnings.extend(unreadable_again(load()));
+    warnings.extend(own_user.unreadable_again(load()));
     Ok(warnings)
 }
 
@@ -82,12 +82,16 @@ fn can_bind_all() -> bool {
     held.is_some_and(|held| held & (1 << BIND_SERVICE) != 0)
 }
 
-/// Returns a warning for a master that has read its configuration as root, and cannot read it again as its own user.
-pub(crate) fn unreadable_again(again: Result<Loaded<MasterConfig>, ConfigError>) -> Option<String> {
-    let error = again.err()?;
-    Some(format!(
-        "SIGHUP will change nothing, since the master's user cannot read the configuration: {error}"
-    ))
+/// Returns the user that a master runs as, and what must belong to that user.
+pub(crate) fn own_user(config: &MasterConfig) -> OwnUser {
+    let mut logs = vec![("audit_file", config.audit_file())];
+    logs.extend(config.logging.file.clone().map(|path| ("log_file", path)));
+    OwnUser {
+        daemon: "master",
+        name: config.user.clone(),
+        folders: config.paths.folders().map(Path::to_owned).into(),
+        logs,
+    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
 //! | `returners` | delivers what is stored to destinations outside of the master |
-//! | `own_user` | switches a master that root started to its own user |
 //! | `check` | finds out whether a master can start: `--check` |
 //! | `health` | checks a running master: `--health`, and the service manager's watchdog |
 //! | `metrics` | reads what the parts hold and count: `metrics_listen`, and the report on SIGUSR1 |
@@ -67,7 +66,6 @@ pub mod maintenance;
 mod metrics;
 mod mine;
 pub mod orders;
-mod own_user;
 mod parts;
 pub mod peers;
 mod pillar;
@@ -87,6 +85,5 @@ pub mod verbs;
 mod wire_time;
 
 pub use error::MasterError;
-pub use own_user::OwnUserError;
 pub use run::{command_line, run, run_with};
 pub use server::Master;

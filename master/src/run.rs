@@ -13,8 +13,7 @@ use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Capabilities, Registry};
 
-use crate::check::{check, unreadable_again};
-use crate::own_user::become_own_user;
+use crate::check::{check, own_user};
 use crate::programs::Programs;
 use crate::server::{Master, take_locks};
 
@@ -110,12 +109,10 @@ fn start(
     let mut loaded = load(registry, arguments)?;
     let programs = Programs::start(program, &loaded.config)?;
     // Before anything is made, so that all of it belongs to that user.
-    become_own_user(&loaded.config)?;
-    if loaded.config.user.is_some() {
-        loaded
-            .warnings
-            .extend(unreadable_again(load(registry, arguments)));
-    }
+    let own_user = own_user(&loaded.config);
+    own_user.switch()?;
+    let unreadable = own_user.unreadable_again(load(registry, arguments));
+    loaded.warnings.extend(unreadable);
     // Before the log: a second instance must not write into the log of the first.
     let locks = take_locks(&loaded.config)?;
     let log = saline_daemon::logging::start(&loaded.config.logging)?;

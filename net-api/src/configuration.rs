@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use saline_client::{Client, ClientError};
 use saline_config::{
-    ApiConfig, ChangedOption, ConfigError, Loaded, Logging, MasterConfig, RestCherrypyConfig,
+    ApiConfig, ChangedOption, ConfigError, Loaded, Logging, MasterConfig, MetricsAddress,
+    RestCherrypyConfig,
 };
-use saline_daemon::{Arguments, Reloaded};
+use saline_daemon::{Arguments, OwnUser, Reloaded};
 use saline_protocol::transport::Registry;
 
 /// The configuration of an API.
@@ -55,13 +56,47 @@ impl Configuration {
         }
     }
 
-    /// Returns the user that the API switches to: the one that the master on this machine runs as. With a file of its own it runs
-    /// as whoever starts it.
-    pub(crate) fn user(&self) -> Option<&str> {
-        match self {
-            Self::OfMaster(loaded) => loaded.config.user.as_deref(),
-            Self::Own(_) => None,
+    /// Returns the user that the API runs as, the master's or its own, and what must belong to that user.
+    pub(crate) fn own_user(&self) -> OwnUser {
+        let (name, folders) = match self {
+            Self::OfMaster(loaded) => {
+                let config = &loaded.config;
+                (&config.user, vec![config.paths.sock_dir.clone()])
+            }
+            Self::Own(loaded) => {
+                let (config, paths) = (&loaded.config, &loaded.config.paths);
+                let folders = vec![paths.pki_dir.clone(), paths.sock_dir.clone()];
+                (&config.user, folders)
+            }
+        };
+        let log_file = self.logging().file.clone();
+        OwnUser {
+            daemon: "API",
+            name: name.clone(),
+            folders,
+            logs: log_file
+                .map(|path| ("log_file", path))
+                .into_iter()
+                .collect(),
         }
+    }
+
+    /// Returns where the metrics are served without a login. The address in a master's file is the master's.
+    pub(crate) fn metrics_listen(&self) -> Option<&MetricsAddress> {
+        match self {
+            Self::OfMaster(_) => None,
+            Self::Own(loaded) => loaded.config.metrics_listen.as_ref(),
+        }
+    }
+
+    /// Returns the file that the process id is written to: that of the command line or its own. The one in a master's file is
+    /// the master's.
+    pub(crate) fn pid_file(&self, arguments: &Arguments) -> Option<PathBuf> {
+        let of_file = match self {
+            Self::OfMaster(_) => None,
+            Self::Own(loaded) => loaded.config.paths.pid_file.clone(),
+        };
+        arguments.pid_file.clone().or(of_file)
     }
 
     /// Connects to the master.

@@ -17,6 +17,7 @@ mod listener;
 mod login;
 mod lowstate;
 mod master_connection;
+mod metrics;
 mod request_log;
 mod run;
 mod settings;

@@ -9,7 +9,7 @@ use saline_config::RestCherrypyConfig;
 use saline_daemon::logging::Log;
 use saline_daemon::{
     Arguments, Health, InstanceLock, PidFile, Question, Reloaded, Signal, Signals, Supervision,
-    Task,
+    Task, check_metrics_address, check_pid_file, serve_metrics,
 };
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
@@ -70,7 +70,15 @@ fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn
     for warning in loaded.warnings() {
         eprintln!("{PROGRAM}: {warning}");
     }
-    become_own_user(&loaded)?;
+    let own_user = loaded.own_user();
+    let made_before = own_user.check()?;
+    check_metrics_address(loaded.metrics_listen(), &loaded.folder())?;
+    if let Some(path) = loaded.pid_file(arguments) {
+        check_pid_file(&path, &made_before)?;
+    }
+    if let Some(warning) = own_user.unreadable_again(Configuration::load(registry, arguments)) {
+        eprintln!("{PROGRAM}: {warning}");
+    }
     settings::address(loaded.listener())?;
     certificate(loaded.listener())?;
     println!(
@@ -78,15 +86,6 @@ fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn
         arguments.config_dir.display()
     );
     Ok(ExitCode::SUCCESS)
-}
-
-/// Switches to the user whom the API runs as.
-fn become_own_user(configuration: &Configuration) -> Result<(), Box<dyn Error>> {
-    if let Some(user) = configuration.user() {
-        saline_daemon::become_user(user)
-            .map_err(|error| format!("cannot run as the user {user} that `user` names: {error}"))?;
-    }
-    Ok(())
 }
 
 fn certificate(
@@ -99,10 +98,12 @@ fn certificate(
 fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let loaded = Configuration::load(&registry, arguments)?;
     // Before anything is made, so that all of it belongs to that user.
-    become_own_user(&loaded)?;
+    let own_user = loaded.own_user();
+    own_user.switch()?;
+    let unreadable = own_user.unreadable_again(Configuration::load(&registry, arguments));
     let lock = InstanceLock::take(&loaded.folder().join(".lock"))?;
     let log = saline_daemon::logging::start(loaded.logging())?;
-    for warning in loaded.warnings() {
+    for warning in loaded.warnings().iter().chain(&unreadable) {
         tracing::warn!("{warning}");
     }
     if let Err(error) = saline_daemon::raise_descriptors() {
@@ -135,11 +136,9 @@ async fn serve(
     let api = Api::new(master, &listener_config, context.child());
     let api = Arc::new(api.map_err(|error| format!("rest_cherrypy: static: {error}"))?);
     let mut supervision = Supervision::start(&loaded.folder());
-    let _pid_file = arguments
-        .pid_file
-        .as_deref()
-        .map(PidFile::write)
-        .transpose()?;
+    let pid_file = loaded.pid_file(arguments);
+    let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
+    serve_metrics(loaded.metrics_listen(), &context, Arc::clone(&api) as _);
     let router = endpoints::router(Arc::clone(&api));
     let (accepting, connections) = (context.child(), context.child());
     let accepted = listener::accept(

@@ -9,7 +9,7 @@ use std::process::Command;
 use saline_testing::{Daemon, Fleet};
 
 /// The user and the group `nobody`.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// Starts the master as `nobody`, from a copy of its program, since that user may not reach the original.
 fn start_master(fleet: &mut Fleet, program: &PathBuf) -> u16 {
@@ -91,7 +91,7 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
 }
 
 /// Returns a line of `/proc/PID/status`, without its name.
-fn status(pid: u32, name: &str) -> String {
+pub fn status(pid: u32, name: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! The metrics of both daemons, as those see them who ask; the alerts and the documentation that name them.
+//! The metrics of the daemons, as those see them who ask; the alerts and the documentation that name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,6 +14,8 @@ use std::sync::mpsc::sync_channel;
 use saline_data::{Value, yaml};
 use saline_protocol::transport::Clock;
 use saline_testing::{Daemon, Fleet, TEST_TIMEOUT};
+
+use crate::http_api::elsewhere::configured;
 
 /// The line of the documentation below which the tables are.
 const GENERATED: &str = "SALINE_WRITE_DOCS=1 cargo test --test end_to_end monitoring -->\n";
@@ -44,7 +46,7 @@ pub(crate) fn page(port: u16, path: &str) -> String {
 }
 
 /// Returns the port at which the daemon serves its metrics.
-fn port_of(daemon: &Daemon) -> u16 {
+pub(crate) fn port_of(daemon: &Daemon) -> u16 {
     let line = daemon.log.wait_for("metrics are served", 1);
     let (_, address) = line.split_once("http://127.0.0.1:").unwrap();
     address.split('/').next().unwrap().parse().unwrap()
@@ -169,11 +171,15 @@ fn a_minion_that_is_gone_is_missed() {
 
 #[test]
 fn the_documentation_has_every_metric() {
-    let (_fleet, master, minion) = fleet();
+    let (fleet, master, minion) = fleet();
+    let listen = "metrics_listen: 127.0.0.1:0\n";
+    let mut api = configured(&fleet, "tcp", listen);
+    let api = Daemon::spawn(api.args(["-l", "info"]));
+    let api = page(port_of(&api), "/metrics");
     let mut tables = String::new();
     for (title, pages) in [
         (
-            "Of both daemons",
+            "Of each daemon",
             vec![page(master, "/metrics"), page(minion, "/metrics")],
         ),
         (
@@ -181,11 +187,14 @@ fn the_documentation_has_every_metric() {
             vec![page(master, "/metrics"), page(master, "/metrics/minions")],
         ),
         ("Of the minion", vec![page(minion, "/metrics")]),
+        ("Of the API", vec![api]),
     ] {
+        let prefixes = ["saline_master_", "saline_minion_", "saline_api_"];
         let of_role = |name: &str| match title {
-            "Of the master" => name.starts_with("saline_master_"),
-            "Of the minion" => name.starts_with("saline_minion_"),
-            _ => !name.starts_with("saline_master_") && !name.starts_with("saline_minion_"),
+            "Of the master" => name.starts_with(prefixes[0]),
+            "Of the minion" => name.starts_with(prefixes[1]),
+            "Of the API" => name.starts_with(prefixes[2]),
+            _ => !prefixes.iter().any(|prefix| name.starts_with(prefix)),
         };
         let mut rows = BTreeMap::new();
         for line in pages.iter().flat_map(|page| page.lines()) {

@@ -7,7 +7,12 @@ use std::process::Command;
 use crate::machine::Machine;
 
 /// The names of the packages.
-pub const PACKAGES: [&str; 3] = ["saline-common", "saline-master", "saline-minion"];
+pub const PACKAGES: [&str; 4] = [
+    "saline-common",
+    "saline-master",
+    "saline-minion",
+    "saline-api",
+];
 
 /// The programs in the packages.
 const PROGRAMS: [&str; 12] = [

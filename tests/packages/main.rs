@@ -64,6 +64,23 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
             )
             .expect(0);
     }
+    // The API is started by who has said where it listens, and that its master is on another host.
+    let wanted = "etc/systemd/system/multi-user.target.wants/saline-api.service";
+    assert!(path(wanted).symlink_metadata().is_err());
+    let verified = ["verify", "--man=no", "saline-api.service"];
+    machine.run("systemd-analyze", &verified).expect(0);
+    assert!(!path("etc/saline/api").exists());
+    let sample = path("usr/share/doc/saline-api/examples/api");
+    fs::copy(sample, path("etc/saline/api")).unwrap();
+    let checked = machine.run("saline-api", &["--check"]).expect(1);
+    assert!(
+        checked.stderr.contains("rest_cherrypy is not set"),
+        "{checked:?}"
+    );
+    let own = "id: web\nmaster: 127.0.0.1\nrest_cherrypy: {port: 8000, host: 127.0.0.1}\n";
+    fs::write(path("etc/saline/api.d/local.conf"), own).unwrap();
+    let checked = machine.run("saline-api", &["--check"]).expect(0);
+    assert_eq!(checked.stderr, "");
     fs::write(path("etc/saline/minion.d/local.conf"), MINION).unwrap();
     let mut master = start(&machine, "/usr/bin/saline-master", " is up");
     let mut minion = start(
@@ -74,10 +91,13 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
     master.log.wait_for("the key of minion m1 ", 1);
     machine.run("saline-key", &["-y", "-a", "m1"]).expect(0);
     minion.log.wait_for("subscribed", 1);
+    let mut api = start(&machine, "/usr/bin/saline-api", "--accept-operator ");
     machine.run("saline", &["*", "test.ping"]).expect(0);
     let key = path("etc/saline/pki/master/identity.key");
     let owner = fs::metadata(&key).unwrap().uid();
     assert_ne!(owner, 0, "the packaged master runs as its own user");
+    let key_of_api = path("etc/saline/pki/api/identity.key");
+    assert_eq!(fs::metadata(&key_of_api).unwrap().uid(), owner);
     assert_eq!(
         fs::metadata(path("var/lib/saline/master/jobs"))
             .unwrap()
@@ -123,6 +143,7 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
     minion = start(&machine, "/usr/bin/saline-minion", "subscribed");
     machine.run("saline", &["m1", "test.ping"]).expect(0);
     assert_eq!((minion.terminate(), master.terminate()), (Some(0), Some(0)));
+    assert_eq!(api.terminate(), Some(0));
 
     // Removed: what an operator wrote stays. Purged: keys stay, unless they are named.
     machine
@@ -140,6 +161,15 @@ fn packages_are_installed_upgraded_while_a_job_runs_and_purged() {
     );
     assert!(key.exists() && path("etc/saline/pki/master/minions/m1").exists());
     assert!(!path("var/lib/saline/master").exists() && !path("etc/saline/master").exists());
+    let purged = machine.run("dpkg", &["--purge", "saline-api"]).expect(0);
+    assert!(
+        purged
+            .stdout
+            .contains("The key in /etc/saline/pki/api stays."),
+        "{}",
+        purged.stdout
+    );
+    assert!(key_of_api.exists() && !path("etc/saline/api").exists());
     let mut purge = machine.command("dpkg", &["--purge", "saline-minion", "saline-common"]);
     let purged = purge.env("SALINE_PURGE_KEYS", "minion").output().unwrap();
     saline_testing::CommandOutput::from(purged).expect(0);

@@ -13,7 +13,10 @@ use crate::machine::Machine;
 
 const MINION: &str = "id: m1\nmaster: 127.0.0.1\nacceptance_wait_time: 0.2\n";
 
-/// Follows the lines of both units in the journal.
+/// Where the API listens.
+const LISTENER: &str = "{port: 8000, host: 127.0.0.1}";
+
+/// Follows the lines of the units in the journal.
 fn journal(machine: &Machine) -> (Process, Arc<Log>) {
     let units = [
         "-f",
@@ -25,6 +28,8 @@ fn journal(machine: &Machine) -> (Process, Arc<Log>) {
         "saline-master",
         "-u",
         "saline-minion",
+        "-u",
+        "saline-api",
     ];
     let mut follow = machine.command("journalctl", &units);
     // With its own group, so that nothing of it is left.
@@ -84,6 +89,36 @@ fn units_start_reload_upgrade_and_are_restarted_by_the_watchdog() {
     fs::remove_file(&master).unwrap();
     machine.run("saline", &["m1", "test.ping"]).expect(0);
 
+    // Beside the master the API has the master's user.
+    let api_is_well = || {
+        let user = machine.run("ps", &["-o", "user=", "-C", "saline-api"]);
+        assert_eq!(user.stdout.trim(), "saline");
+        machine.run("saline-api", &["--health"]).expect(0);
+    };
+    assert_ne!(systemctl(&["is-enabled", "saline-api"]).code, Some(0));
+    let beside = path("etc/saline/master.d/api.conf");
+    fs::write(&beside, format!("rest_cherrypy: {LISTENER}\n")).unwrap();
+    systemctl(&["start", "saline-api"]).expect(0);
+    api_is_well();
+    systemctl(&["stop", "saline-api"]).expect(0);
+    fs::remove_file(&beside).unwrap();
+
+    // With a file of its own it makes its key, and is let in.
+    let sample = path("usr/share/doc/saline-api/examples/api");
+    fs::copy(sample, path("etc/saline/api")).unwrap();
+    let own = format!("id: web\nmaster: 127.0.0.1\nrest_cherrypy: {LISTENER}\n");
+    fs::write(path("etc/saline/api.d/local.conf"), own).unwrap();
+    systemctl(&["start", "saline-api"]).expect(0);
+    let told = log.wait_for("--accept-operator ", 1);
+    let (_, told) = told.split_once("--accept-operator ").unwrap();
+    let fingerprint = told.split_whitespace().next().unwrap();
+    let accept = ["--accept-operator", fingerprint, "--api"];
+    machine.run("saline-key", &accept).expect(0);
+    api_is_well();
+    systemctl(&["reload", "saline-api"]).expect(0);
+    systemctl(&["restart", "saline-api"]).expect(0);
+    api_is_well();
+
     // A job that runs goes on while the packages are upgraded.
     machine.run("mkfifo", &["/end"]).expect(0);
     let mut job = machine.command("saline", &["-t", "30", "m1", "cmd.run", "cat /end"]);
@@ -131,6 +166,7 @@ fn units_start_reload_upgrade_and_are_restarted_by_the_watchdog() {
         machine.run(unit, &["--check"]).expect(0);
     }
     machine.run("saline-master", &["--health"]).expect(0);
+    api_is_well();
     systemctl(&["stop", "saline-master", "saline-minion"]).expect(0);
     machine.run("saline-master", &["--health"]).expect(2);
     follower.kill();

@@ -93,6 +93,9 @@ impl ConnectingRole for ApiConfig {
 }
 
 impl ApiListenerRole for ApiConfig {
+    fn user(&mut self) -> &mut Option<String> {
+        &mut self.user
+    }
     fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
         &mut self.rest_cherrypy
     }
@@ -122,6 +125,11 @@ const OPTIONS: &[OptionDoc<ApiConfig>] = &[
         },
     },
     rest_cherrypy::rest_cherrypy(),
+    common::user(
+        "The user that the API switches to when root starts it; it keeps no right of root's. Files that only root may read are read \
+         before: the configuration, and the keys of `ssl`. The user must be able to read `ssl_crt` and `ssl_key` of `rest_cherrypy`, \
+         and `pki_dir` and `sock_dir` must belong to that user. Not set: the user that starts it.",
+    ),
     common::max_message_size(),
     common::ssl(),
     common::root_dir(),

@@ -1,6 +1,6 @@
-//! The options that master and minion share.
+//! The options that the roles share.
 
-use crate::role::{Role, ScheduledRole};
+use crate::role::{ApiListenerRole, Role, ScheduledRole};
 use crate::{LogFormat, LogLevel, NoMetricsAddress, OptionDoc, Secrecy};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
@@ -123,6 +123,22 @@ pub(super) const fn metrics_listen<C: Role>() -> OptionDoc<C> {
                         .map_err(|error: NoMetricsAddress| error.to_string())
                 })
             })?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn user<C: ApiListenerRole>(help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "user",
+        secrecy: Secrecy::Public,
+        unit: "the name of a user",
+        default: "",
+        help,
+        read: |config, given| {
+            *config.user() = given
+                .optional(|given| given.text("the name of a user"))?
+                .map(str::to_owned);
             Ok(())
         },
     }

@@ -82,21 +82,11 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
-    OptionDoc {
-        name: "user",
-        secrecy: Secrecy::Public,
-        unit: "the name of a user",
-        default: "",
-        help: "The user that the master switches to when root starts it; it keeps no right of root's. Files that only root may \
-               read are read before: the configuration, and the keys of `ssl`. `pki_dir`, `cachedir`, `state_dir` and `sock_dir` must \
-               belong to that user. Not set: the user that starts it.",
-        read: |config, given| {
-            config.user = given
-                .optional(|given| given.text("the name of a user"))?
-                .map(str::to_owned);
-            Ok(())
-        },
-    },
+    common::user(
+        "The user that the master switches to when root starts it; it keeps no right of root's. Files that only root may \
+         read are read before: the configuration, and the keys of `ssl`. `pki_dir`, `cachedir`, `state_dir` and `sock_dir` must \
+         belong to that user. Not set: the user that starts it.",
+    ),
     OptionDoc {
         name: "auto_accept",
         secrecy: Secrecy::Public,

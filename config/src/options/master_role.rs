@@ -145,6 +145,9 @@ impl ScheduledRole for MasterConfig {
 }
 
 impl ApiListenerRole for MasterConfig {
+    fn user(&mut self) -> &mut Option<String> {
+        &mut self.user
+    }
     fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
         &mut self.rest_cherrypy
     }

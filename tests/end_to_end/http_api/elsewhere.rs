@@ -1,13 +1,17 @@
 //! An API on another host than its master, over each transport.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 
 use saline_config::ApiConfig;
-use saline_testing::{Daemon, Fleet};
+use saline_testing::{CommandOutput, Daemon, Fleet};
 use serde_json::json;
 
 use super::http::{Api, options};
 use super::users::log_in;
+use crate::masters_user::{NOBODY, status};
+use crate::monitoring::{page, port_of};
 
 const USERS: &str = "\
 auto_accept: True
@@ -15,35 +19,41 @@ external_auth: {auto: {alice: ['.*', '@runner', '@events']}}
 netapi_enable_clients: [local, runner]
 ";
 
-fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static str) {
-    let mut fleet = Fleet::new(transport, USERS);
-    fleet.start_master();
-    fleet.start_minion("m1");
-    fleet.minions["m1"].log.wait_for("subscribed", 1);
+/// Writes the file of an API elsewhere, with these options beside those that it needs, and returns the command of the API.
+pub fn configured(fleet: &Fleet, transport: &str, more: &str) -> Command {
     let root = fleet.path("web");
     fs::create_dir(&root).unwrap();
     let own = format!(
-        "id: web\nroot_dir: {}\nmaster: 127.0.0.1\nmaster_port: {}\ntransport: {transport}\n{}",
+        "id: web\nroot_dir: {}\nmaster: 127.0.0.1\nmaster_port: {}\ntransport: {transport}\n{}{more}",
         root.display(),
         fleet.port(),
         options("")
     );
     fs::write(ApiConfig::file(&root), own).unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_saline-api"));
-    command.arg("-c").arg(&root).args(["-l", "info"]);
-    let daemon = Daemon::spawn(&mut command);
-    let line = daemon.log.wait_for("the API is served at ", 1);
-    let (_, url) = line.split_once("the API is served at ").unwrap();
-    let url = url.split_whitespace().next().unwrap().to_owned();
-    let mut api = Api { daemon, url };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-api"));
+    command.arg("-c").arg(&root);
+    command
+}
+
+/// Returns the fingerprint that the log of an API tells to accept.
+fn fingerprint(api: &Api) -> String {
+    let told = api.daemon.log.wait_for("--accept-operator ", 1);
+    let (_, told) = told.split_once("--accept-operator ").unwrap();
+    told.split_whitespace().next().unwrap().to_owned()
+}
+
+fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, USERS);
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let mut api = Api::spawn(configured(&fleet, transport, "").args(["-l", "info"]));
 
     // The log says what to do, and nobody can log in before that is done.
-    let told = api.daemon.log.wait_for("--accept-operator ", 1);
+    let fingerprint = &fingerprint(&api);
     assert_eq!(api.ask("/readyz", &[]).status, 503);
     let refused = api.ask("/login", &["-d", "username=alice&password=any&eauth=auto"]);
     assert_eq!(refused.status, 503, "{refused:?}");
-    let (_, told) = told.split_once("--accept-operator ").unwrap();
-    let fingerprint = told.split_whitespace().next().unwrap();
     let accept = ["--accept-operator", fingerprint, "--api"];
     fleet.run("saline-key", &accept).expect(0);
 
@@ -70,6 +80,64 @@ fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static st
     let cut = api.post("/", &token, &job);
     assert_ne!(cut.status, 200, "{cut:?}");
     assert_eq!(api.daemon.terminate(), Some(0));
+}
+
+#[test]
+fn an_api_that_root_starts_makes_its_key_and_goes_on_as_its_own_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let mut fleet = Fleet::new("tcp", USERS);
+    fs::set_permissions(fleet.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    fleet.start_master();
+    let own = "user: nobody\nmetrics_listen: 127.0.0.1:0\npidfile: /run/saline/api/pid\n";
+    let mut command = configured(&fleet, "tcp", own);
+    let root = fleet.path("web");
+    let file = ApiConfig::file(&root);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let checked = Command::new(command.get_program())
+        .args(command.get_args())
+        .arg("--check")
+        .output();
+    let checked = CommandOutput::from(checked.unwrap()).expect(0);
+    let warned = "SIGHUP will change nothing, since the API's user cannot read the configuration";
+    assert!(checked.stderr.contains(warned), "{checked:?}");
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+
+    command.args(["-l", "info"]);
+    let mut api = Api::spawn(&mut command);
+    api.daemon.log.wait_for(warned, 1);
+    let accept = ["--accept-operator", &fingerprint(&api), "--api"];
+    fleet.run("saline-key", &accept).expect(0);
+    assert_eq!(api.ask("/readyz", &[]).status, 200);
+    for set in ["Uid", "Gid"] {
+        let expected = vec![NOBODY.to_string(); 4].join(" ");
+        assert_eq!(status(api.daemon.pid(), set), expected, "{set}");
+    }
+    assert_eq!(status(api.daemon.pid(), "CapPrm"), "0000000000000000");
+    for made in ["etc/saline/pki/api/identity.key", "run/saline/api/pid"] {
+        assert_eq!(
+            fs::metadata(root.join(made)).unwrap().uid(),
+            NOBODY,
+            "{made}"
+        );
+    }
+    let metrics = page(port_of(&api.daemon), "/metrics");
+    let answers = "saline_api_answers_total{status=\"2xx\"} 1.0\n";
+    assert!(metrics.contains(answers), "{metrics}");
+
+    // The key outlives the process.
+    assert_eq!(api.daemon.terminate(), Some(0));
+    let mut api = Api::spawn(&mut command);
+    assert_eq!(api.ask("/readyz", &[]).status, 200);
+    assert_eq!(api.daemon.terminate(), Some(0));
+    let key = root.join("etc/saline/pki/api");
+    std::os::unix::fs::chown(&key, Some(0), Some(0)).unwrap();
+    let mut refused = Daemon::spawn(&mut command);
+    assert_eq!(refused.wait(), Some(1));
+    let line = refused.log.wait_for("chown -R nobody: ", 1);
+    assert!(line.trim().ends_with("etc/saline/pki/api"), "{line}");
 }
 
 #[test]

@@ -46,7 +46,12 @@ pub fn options(more: &str) -> String {
 impl Api {
     /// Starts the API of a fleet.
     pub fn start(fleet: &Fleet) -> Self {
-        let daemon = Daemon::spawn(&mut command(fleet));
+        Self::spawn(&mut command(fleet))
+    }
+
+    /// Starts an API with this command.
+    pub fn spawn(command: &mut Command) -> Self {
+        let daemon = Daemon::spawn(command);
         let line = daemon.log.wait_for("the API is served at ", 1);
         let (_, url) = line.split_once("the API is served at ").unwrap();
         let url = url.split_whitespace().next().unwrap().to_owned();

@@ -4,7 +4,7 @@ mod abandoned;
 mod authentication;
 mod clients;
 mod console;
-mod elsewhere;
+pub mod elsewhere;
 mod events;
 mod files;
 mod http;
