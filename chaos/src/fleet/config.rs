@@ -84,13 +84,16 @@ pub(crate) fn syncs_spool(root: &Path, instance: &str) -> bool {
     text.is_ok_and(|text| text.contains(spool_sync(true)))
 }
 
-/// Changes whether the next start of an instance syncs its spool.
+/// Changes whether the next start of an instance syncs its spool. The file is replaced as a whole: another fault may start the
+/// minion at this moment, and with half of a file it would be another minion.
 pub(crate) fn change_spool_sync(root: &Path, instance: &str) -> Result<()> {
     let path = instance_config(root, instance).join("minion");
     let text = fs::read_to_string(&path).map_err(ChaosError::at(&path))?;
     let now = syncs_spool(root, instance);
     let text = text.replace(spool_sync(now), spool_sync(!now));
-    fs::write(&path, text).map_err(ChaosError::at(&path))
+    let new = path.with_extension("new");
+    fs::write(&new, text).map_err(ChaosError::at(&new))?;
+    fs::rename(&new, &path).map_err(ChaosError::at(&path))
 }
 
 /// Copies what is on a minion's disk.
