@@ -97,6 +97,12 @@ pub enum WireFault {
     KeepOut,
     /// A server ends with one of its parts.
     OwnGuard,
+    /// The client is told of its admission with the next ping.
+    AdmitWithPing,
+    /// A subscriber that is dropped is withdrawn with the next ping.
+    WithdrawWithPing,
+    /// The room of a large message stays taken.
+    KeepRoom,
 }
 
 /// Every mutant of the toy, and the requirements that it has to fail.
@@ -147,4 +153,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::RemoveForeign, &["BUS-006"]),
     (WireFault::ForgetRefused, &["OBS-010"]),
     (WireFault::OwnGuard, &["SHU-014"]),
+    (WireFault::AdmitWithPing, &["LIM-019"]),
+    (WireFault::WithdrawWithPing, &["PUB-011"]),
+    (WireFault::KeepRoom, &["LIM-017"]),
 ];

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use saline_protocol::transport::{AdmissionLimits, Delivery, ErrorKind, Limits, Lost, Metric};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::failure::{ensure, ensure_eq, not_later};
 use crate::kit::{
@@ -109,9 +110,11 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
 
 pub(super) async fn waiting(world: Arc<World>) -> Outcome {
     const MAX_MESSAGE: usize = 5000;
-    let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
-    let mut host = world.serve_with(limits).await?;
-    let caller = world.client(&host).await?;
+    let mut limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
+    // No ping tells the client of its admission.
+    limits.ping_interval = LONG;
+    let mut host = world.serve_with(limits.clone()).await?;
+    let caller = world.client_with(&host, limits).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for round in 0..3 {
         let (late, large, small) = (3 * round, 3 * round + 1, 3 * round + 2);
@@ -263,37 +266,72 @@ pub(super) async fn partial(world: Arc<World>) -> Outcome {
     let said = script.said.concat();
     ensure!(said.len() >= SIZE, "the proxy has not heard a request");
     begun.extend_from_slice(&said[..said.len() - 100]);
+    // What those have had who are gone is free again, each time.
+    for round in 0..3 {
+        let gone = fill(&world, &host, &begun, (STRANGERS, ROOM)).await?;
+        // Those that were cut have left room for what is small.
+        let fresh = world.client_with(&host, limits.clone()).await?;
+        let reply = fresh.ask("small").await;
+        reply.expecting("a small request beside them")?;
+        drop(gone);
+        // A peer without room is cut, so each try is one of its own.
+        let deadline = world.clock().after(TEST_TIMEOUT);
+        loop {
+            let fresh = world.client_with(&host, limits.clone()).await?;
+            match fresh.ask(numbered(1, SIZE)).await {
+                Ok(_) => break,
+                Err(error) => ensure!(
+                    world.clock().now() < deadline,
+                    "round {round}: no request of {SIZE} bytes passes after {STRANGERS} strangers have gone: {error}"
+                ),
+            }
+            world.clock().pause(PING / 10).await;
+        }
+    }
+    Ok(())
+}
+
+/// Has strangers say what is begun, and waits until no more of them are left than there is room for. Dropping what is returned
+/// ends these too.
+async fn fill(
+    world: &World,
+    host: &Host,
+    begun: &[u8],
+    (strangers, room): (usize, usize),
+) -> Outcome<DropGuard> {
     let place = Place::of(&host.bound.requests, world.backend().wire())?;
     let cut = Arc::new(AtomicUsize::new(0));
-    for _ in 0..STRANGERS {
+    let gone = CancellationToken::new();
+    for _ in 0..strangers {
         let stream = Raw::connect(&place).await;
         let stream =
             stream.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
         let (mut from, mut to) = tokio::io::split(stream);
-        let (begun, cut) = (begun.clone(), Arc::clone(&cut));
+        let (begun, cut, gone) = (begun.to_vec(), Arc::clone(&cut), gone.clone());
         world.spawn(async move {
-            // It may hang up in the middle, which ends the reading too.
-            let _ = to.write_all(&begun).await;
-            let mut said = vec![0; 1024];
-            while let Ok(1..) = from.read(&mut said).await {}
-            cut.fetch_add(1, Ordering::Relaxed);
+            let talk = async {
+                // It may hang up in the middle, which ends the reading too.
+                let _ = to.write_all(&begun).await;
+                let mut said = vec![0; 1024];
+                while let Ok(1..) = from.read(&mut said).await {}
+                cut.fetch_add(1, Ordering::Relaxed);
+            };
+            tokio::select! {
+                () = gone.cancelled() => {}
+                () = talk => {}
+            }
             drop(to);
         });
     }
-    let held = || STRANGERS - cut.load(Ordering::Relaxed);
+    let held = || strangers - cut.load(Ordering::Relaxed);
     let deadline = world.clock().after(TEST_TIMEOUT);
-    while held() > ROOM + 1 {
+    while held() > room + 1 {
         ensure!(
             world.clock().now() < deadline,
-            "{} peers that are not admitted have {SIZE} bytes of a request each under way, there is \
-             room for {ROOM}",
+            "{} peers that are not admitted have a large part of a request each under way, there is room for {room}",
             held()
         );
         world.clock().pause(PING / 10).await;
     }
-    // Those that were cut have left room for what is small.
-    let fresh = world.client_with(&host, limits).await?;
-    let reply = fresh.ask("small").await;
-    reply.expecting("a small request beside them")?;
-    Ok(())
+    Ok(gone.drop_guard())
 }

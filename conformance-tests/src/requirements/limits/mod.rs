@@ -174,7 +174,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-017",
         name: "partial_messages_before_admission",
         level: Level::Must,
-        sentence: "Peers that are not admitted have at most admission.partial_bytes of requests under way that have not arrived as a whole, all together; those whose bytes go beyond it are cut.",
+        sentence: "Peers that are not admitted have at most admission.partial_bytes of requests under way that have not arrived as a whole, all together; those whose bytes go beyond it are cut, and what they and those that go had is free again.",
         why: "A thousand strangers with half a request each are as much memory as one with a large one.",
         look_at: "a sum over all connections, from which a connection's part is taken when its message is whole or it ends",
         needs: &[Need::Admission, Need::ConnectionWire],

@@ -58,7 +58,10 @@ pub(super) async fn subscribers_of_one_client(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn subscriptions_are_counted(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
+    let mut limits = world.limits();
+    // No ping brings a withdrawal.
+    limits.ping_interval = Duration::from_secs(60);
+    let host = world.serve_with(limits.clone()).await?;
     let publisher = &host.publisher;
     let (a, ab) = (topic("a")?, topic("a/b")?);
     ensure_eq!(
@@ -66,7 +69,8 @@ pub(super) async fn subscriptions_are_counted(world: Arc<World>) -> Outcome {
         0,
         "subscriptions before there are any"
     );
-    let (first, second) = (world.client(&host).await?, world.client(&host).await?);
+    let first = world.client_with(&host, limits.clone()).await?;
+    let second = world.client_with(&host, limits).await?;
     let mut beneath = first.subscribe(&[prefix("a")?]).await?;
     ensure_eq!(
         publisher.subscriptions(&a),

@@ -66,7 +66,9 @@ impl Partial<'_> {
 
 impl Drop for Partial<'_> {
     fn drop(&mut self) {
-        self.entry.partial.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.entry.fault != WireFault::KeepRoom || self.bytes < 8192 {
+            self.entry.partial.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 

@@ -35,6 +35,8 @@ struct Subscription {
 struct State {
     last: u64,
     waiting: Waiting,
+    /// Those that are withdrawn with the next ping.
+    withdrawn: Vec<u64>,
     subscriptions: HashMap<u64, Subscription>,
 }
 
@@ -170,7 +172,14 @@ impl ClientCore {
                 let frame = match clock.deadline(tick, queued.recv()).await {
                     Ok(Some(frame)) => frame,
                     Ok(None) => std::future::pending().await,
-                    Err(_) => Frame::new(wire::PING, 0, ""),
+                    Err(_) => {
+                        let withdrawn = std::mem::take(&mut self.state.lock().unwrap().withdrawn);
+                        for number in withdrawn {
+                            let frame = Frame::new(wire::UNSUBSCRIBE, number, "");
+                            wire::write(&mut to, &frame).await?;
+                        }
+                        Frame::new(wire::PING, 0, "")
+                    }
                 };
                 wire::write(&mut to, &frame).await?;
             }
@@ -385,6 +394,10 @@ impl Drop for ToySubscriber {
     fn drop(&mut self) {
         let mut state = self.core.state.lock().unwrap();
         state.subscriptions.remove(&self.number);
+        if self.core.kind.fault == WireFault::WithdrawWithPing {
+            state.withdrawn.push(self.number);
+            return;
+        }
         if let Some(up) = &*self.core.link.borrow() {
             let _ = up
                 .out

@@ -106,10 +106,15 @@ async fn write(
     core: &ServerCore,
 ) -> io::Result<()> {
     let ping = core.context.limits.ping_interval / 2;
+    let mut untold = false;
     loop {
         tokio::select! {
             biased;
             () = told.notified() => {
+                if core.kind.fault == WireFault::AdmitWithPing {
+                    untold = true;
+                    continue;
+                }
                 wire::write(&mut to, &Frame::new(wire::ADMITTED, 0, "")).await?;
             }
             (answer, permits) = outbox.next() => {
@@ -117,7 +122,12 @@ async fn write(
                 drop(permits);
             }
             Some(frame) = queued.recv() => wire::write(&mut to, &frame).await?,
-            () = Clock.pause(ping) => wire::write(&mut to, &Frame::new(wire::PING, 0, "")).await?,
+            () = Clock.pause(ping) => {
+                if std::mem::take(&mut untold) {
+                    wire::write(&mut to, &Frame::new(wire::ADMITTED, 0, "")).await?;
+                }
+                wire::write(&mut to, &Frame::new(wire::PING, 0, "")).await?;
+            }
         }
     }
 }
