@@ -57,6 +57,9 @@ pub struct JobSpec {
     pub jid: Option<Jid>,
     /// The names of the destinations outside of the master that get the job and its returns, beside those that get every one.
     pub returners: Vec<String>,
+    /// Whether the job is published although none of its minions can know the function: each then returns that itself.
+    /// Otherwise the master refuses the order.
+    pub allow_unknown_functions: bool,
 }
 
 impl JobSpec {
@@ -77,6 +80,7 @@ impl JobSpec {
             metadata: None,
             jid: None,
             returners: Vec::new(),
+            allow_unknown_functions: false,
         }
     }
 
@@ -165,6 +169,13 @@ impl JobSpec {
         self
     }
 
+    /// Sets whether the job is published although none of its minions can know the function, so that each returns that itself.
+    #[must_use]
+    pub fn allowing_unknown_functions(mut self, allow_unknown_functions: bool) -> Self {
+        self.allow_unknown_functions = allow_unknown_functions;
+        self
+    }
+
     /// Returns the request that publishes the job.
     ///
     /// # Errors
@@ -191,6 +202,7 @@ impl JobSpec {
             metadata: self.metadata.map(pack),
             jid: self.jid,
             returners: self.returners.into(),
+            allow_unknown_functions: self.allow_unknown_functions,
         })
     }
 

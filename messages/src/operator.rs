@@ -137,6 +137,9 @@ pub struct PublishRequest {
     /// The names of the destinations outside of the master that get the job and its returns, beside those that get every one:
     /// at most [`MAX_RETURNERS`]. The master delivers; minions do not get the names.
     pub returners: Box<[String]>,
+    /// Whether the job is published although none of its minions can know the function: each then returns that itself, as in
+    /// Salt. Otherwise the master refuses the order.
+    pub allow_unknown_functions: bool,
 }
 
 /// The reply to an operator's request.

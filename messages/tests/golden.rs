@@ -627,6 +627,7 @@ fn operator(lines: &mut String) {
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     request(lines, "Publish", publish);
     for kind in TargetKind::ALL {
@@ -710,6 +711,7 @@ fn operator(lines: &mut String) {
         metadata: Some(packed()),
         jid: Some(jid()),
         returners: Box::new(["postgres".to_owned()]),
+        allow_unknown_functions: true,
     };
     request(lines, "Publish.Options", OperatorRequest::Publish(publish));
     request(lines, "LastSeen", OperatorRequest::LastSeen(vec![id()]));

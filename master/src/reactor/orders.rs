@@ -103,6 +103,7 @@ impl Reactor {
                     metadata: metadata(cause, &block.name),
                     jid: None,
                     returners: Box::default(),
+                    allow_unknown_functions: false,
                 };
                 let published = self.publish.carry_out(&principal, request).await;
                 let published = published.map_err(|error| error.to_string())?;

@@ -42,6 +42,7 @@ pub(super) async fn ask_minions(
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     };
     let publish = &run.parts.publish;
     let published = publish.carry_out(&run.principal, request).await?;

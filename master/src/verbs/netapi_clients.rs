@@ -155,6 +155,7 @@ mod tests {
                 metadata: None,
                 jid: None,
                 returners: Vec::new().into(),
+                allow_unknown_functions: false,
             })
         };
         let plain = ["local", "local_async"];

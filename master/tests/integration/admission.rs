@@ -250,6 +250,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     }));
     // Whatever it says to that.
     order.await;

@@ -255,6 +255,7 @@ async fn the_end_of_the_logins_ends_the_runs_and_tells_the_jobs_that_go_on() {
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     let OperatorReply::Published(published) = root.order(acting(1, None, &order)).await else {
         panic!("the job is not published");

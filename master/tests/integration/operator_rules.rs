@@ -49,6 +49,7 @@ pub(crate) async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid,
         jid: None,
         include_unknown: false,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     match peer.order(request).await {
         OperatorReply::Published(published) => Ok(published.jid.unwrap()),

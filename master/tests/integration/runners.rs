@@ -214,6 +214,7 @@ async fn metadata_are_a_mapping_of_bounded_size() {
             metadata: Some(metadata),
             jid: None,
             returners: Box::default(),
+            allow_unknown_functions: false,
         };
         operator.order(OperatorRequest::Publish(request)).await
     };

@@ -59,6 +59,7 @@ async fn publish_to(
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     match operator.order(order).await {
         OperatorReply::Published(published) => published,

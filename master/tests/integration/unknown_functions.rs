@@ -15,7 +15,11 @@ use crate::support::{Deployment, Peer};
 
 /// How an order ended: published, or refused with this text.
 async fn order(peer: &Peer, target: &str, fun: &str, ttl_ms: Option<u64>) -> Result<(), String> {
-    let request = OperatorRequest::Publish(PublishRequest {
+    publish(peer, request_for(target, fun, ttl_ms)).await
+}
+
+fn request_for(target: &str, fun: &str, ttl_ms: Option<u64>) -> PublishRequest {
+    PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob(target),
         fun: fun.into(),
@@ -30,8 +34,12 @@ async fn order(peer: &Peer, target: &str, fun: &str, ttl_ms: Option<u64>) -> Res
         jid: None,
         include_unknown: false,
         returners: Box::default(),
-    });
-    match peer.order(request).await {
+        allow_unknown_functions: false,
+    }
+}
+
+async fn publish(peer: &Peer, request: PublishRequest) -> Result<(), String> {
+    match peer.order(OperatorRequest::Publish(request)).await {
         OperatorReply::Published(_) => Ok(()),
         OperatorReply::Invalid(why) | OperatorReply::NotAllowed(why) => Err(why),
         other => panic!("{other:?}"),
@@ -81,6 +89,11 @@ async fn an_order_is_refused_only_when_every_minion_has_said_that_it_does_not_kn
         order(&root, "m1", "test.pnig", None).await,
         Err("'test.pnig' is not available on m1: did you mean test.ping?".to_owned())
     );
+    let asked_all_the_same = PublishRequest {
+        allow_unknown_functions: true,
+        ..request_for("m1", "test.pnig", None)
+    };
+    assert_eq!(publish(&root, asked_all_the_same).await, Ok(()));
     let broken = MinionRequest::Functions(FunctionsReport {
         digest: [0; 32],
         functions: Some(vec![0xff; 9]),

@@ -103,6 +103,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

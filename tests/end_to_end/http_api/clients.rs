@@ -3,6 +3,7 @@
 use saline_testing::Fleet;
 use serde_json::{Value, json};
 
+use super::events::Listener;
 use super::http::{Answer, Api};
 use super::users::{fleet_with_users, log_in};
 
@@ -88,6 +89,61 @@ fn local_clients_return_as_salts_do() {
         .chunk(&json!([ping(json!({})), ping(json!({"tgt": "web2"}))]))
         .expect(200);
     assert_eq!(several["return"][1], json!({"web2": true}));
+}
+
+#[test]
+fn a_function_that_no_minion_has_returns_its_sentence_for_each() {
+    let asked = Asked::new();
+    asked
+        .fleet
+        .saline(&["*", "saltutil.sync_modules"])
+        .expect(0);
+    // The command line hears it once, from the master.
+    let refused = asked.fleet.saline(&["*", "test.pnig"]).expect(1);
+    assert!(refused.stderr.contains("2 minions"), "{refused:?}");
+
+    let with = |client: &str, more: Value| {
+        let mut chunk = json!({"client": client, "tgt": "*", "fun": "test.pnig"});
+        let more = more.as_object().unwrap().clone();
+        chunk.as_object_mut().unwrap().extend(more);
+        chunk
+    };
+    let is_sentence = |value: &Value| {
+        let sentence = value.as_str().unwrap_or_default();
+        sentence.starts_with("'test.pnig' is not available")
+    };
+    let returned = asked.returned(&with("local", json!({})));
+    for id in ["web1", "web2"] {
+        assert!(is_sentence(&returned[id]), "{returned}");
+    }
+    let full = asked.returned(&with("local", json!({"full_return": true})));
+    assert!(is_sentence(&full["web2"]["ret"]), "{full}");
+    assert_ne!(full["web2"]["retcode"], 0, "{full}");
+    let each = asked.chunk(&with("local_batch", json!({"batch": "1"})));
+    let each = each.expect(200);
+    assert!(is_sentence(&each["return"][1]["web2"]), "{each}");
+    let one = asked.returned(&with("local_subset", json!({"subset": 1})));
+    assert!(one.as_object().unwrap().values().all(is_sentence), "{one}");
+
+    // One that is only begun has it among its returns.
+    let header = format!("X-Auth-Token: {}", asked.alice);
+    let mut listener = Listener::start(&asked.api, &["-H", &header]);
+    let chunk = with("local_async", json!({}));
+    for (path, status) in [("/", 200), ("/minions", 202)] {
+        let begun = asked.api.post(path, &asked.alice, &chunk).expect(status)["return"][0].take();
+        assert_eq!(begun["minions"], json!(["web1", "web2"]));
+        let jid = begun["jid"].as_str().unwrap();
+        listener.find(&format!("{jid}/ret/web1"));
+        let job = asked.api.get(&format!("/jobs/{jid}"), &asked.alice);
+        let job = job.expect(200);
+        assert!(is_sentence(&job["return"][0]["web1"]), "{job}");
+    }
+    // Whoever may not call it is not told whether there is one.
+    let foreign = asked
+        .api
+        .post("/", &asked.bob, &with("local", json!({"tgt": "web1"})));
+    assert_eq!(foreign.status, 401, "{foreign:?}");
+    assert!(!foreign.body.contains("not available"), "{foreign:?}");
 }
 
 #[test]

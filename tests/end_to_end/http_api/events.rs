@@ -25,7 +25,7 @@ pub struct Listener {
 impl Listener {
     pub fn start(api: &Api, arguments: &[&str]) -> Self {
         let mut curl = Command::new("curl");
-        curl.args(["-s", "-S", "-N", "--max-time", "60", "--noproxy", "*"]);
+        curl.args(["-s", "-S", "-N", "--max-time", "300", "--noproxy", "*"]);
         curl.args(arguments).arg(format!("{}/events", api.url));
         let mut curl = curl.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(curl.stdout.take().unwrap());
@@ -60,10 +60,15 @@ impl Listener {
 
     /// Returns the first event whose tag ends like this.
     pub fn find(&mut self, end: &str) -> Heard {
+        self.find_any(&[end])
+    }
+
+    /// Returns the first event whose tag ends like one of these.
+    pub fn find_any(&mut self, ends: &[&str]) -> Heard {
         loop {
             let heard = self.next().unwrap();
             assert_eq!(heard.data["tag"], *heard.tag);
-            if heard.tag.ends_with(end) {
+            if ends.iter().any(|end| heard.tag.ends_with(end)) {
                 return heard;
             }
         }

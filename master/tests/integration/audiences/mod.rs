@@ -368,6 +368,7 @@ async fn is_job_opened_by_another(
         metadata: None,
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     });
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {

@@ -229,6 +229,7 @@ fn forged() -> PublishRequest {
         metadata: Some(Packed::pack(&Value::map([("forged", Value::Bool(true))]))),
         jid: None,
         returners: Box::default(),
+        allow_unknown_functions: false,
     }
 }
 

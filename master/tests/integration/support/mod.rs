@@ -323,6 +323,7 @@ impl Peer {
             metadata: None,
             jid: None,
             returners: Box::default(),
+            allow_unknown_functions: false,
         });
         match self.order(request).await {
             OperatorReply::Published(published) => published,
