@@ -44,10 +44,9 @@ impl Listener {
         };
         loop {
             let mut line = String::new();
-            if self.lines.read_line(&mut line).unwrap() == 0 {
-                return None;
-            }
-            let line = line.trim_end_matches('\n');
+            // A stream may end amid an event.
+            self.lines.read_line(&mut line).unwrap();
+            let line = line.strip_suffix('\n')?;
             match line.split_once(": ") {
                 Some(("id", id)) => heard.id = id.to_owned(),
                 Some(("tag", tag)) => heard.tag = tag.to_owned(),
