@@ -29,6 +29,10 @@ pub fn run(registry: &Registry, before_daemon: impl FnOnce()) -> Option<ExitCode
             before_daemon();
             saline_minion::run_with(registry(), Program::this_one(&[]))
         }
+        "saline-api" => {
+            before_daemon();
+            saline_net_api::run(registry())
+        }
         "saline-exec" => saline_exec::main(),
         job_process::PROGRAM => job_process::main(),
         "saline" => {

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::http::HttpArguments;
 use crate::runners::RunnersArguments;
 use crate::system::SystemArguments;
 use crate::targets::TargetsArguments;
@@ -44,6 +45,12 @@ pub(crate) enum Command {
     /// again). Then a master and an operator's client in this process run `jobs.list_jobs` with its filters, and
     /// others: the times are those of the client, for the whole run.
     Runners(RunnersArguments),
+    /// The HTTP API: logins, job starts and events a second
+    ///
+    /// A master, a minion and saline-api run on this machine, under a temporary root; the clients are this process, over
+    /// loopback. Measured are logins by two ways, requests by token, starts of jobs beside as many through saline-client, and
+    /// events to listeners of /events. An object a line goes to the JSON.
+    Http(HttpArguments),
     /// The clients' process of a measurement
     #[command(hide = true)]
     ClientProcess {

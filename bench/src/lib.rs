@@ -6,13 +6,19 @@
 //! | `arguments` | the command line of `saline-bench` |
 //! | `transports` | each transport beside its bare library |
 //! | `system` | a master, a swarm of minions, and the command line |
+//! | `fleet` | the processes of a system: master, swarm, command line, HTTP API |
+//! | `row` | a figure, as the table and the JSON show it |
+//! | `http` | the HTTP API beside a master: logins, job starts, events |
 //! | `targets` | how long a master takes to find the minions of a target |
 //! | `runners` | how long a master takes to find jobs in its store |
 //! | `swarm` | `saline-swarm`: many minions in one process |
 //! | `process` | CPU time, memory, descriptors, load |
 
 mod arguments;
+mod fleet;
+mod http;
 mod process;
+mod row;
 mod runners;
 mod swarm;
 mod system;
@@ -47,6 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
         Command::Transports(wanted) => transports::run(wanted, &registry),
         Command::System(wanted) => system::run(wanted, registry),
         Command::Targets(wanted) => targets::run(&wanted),
+        Command::Http(wanted) => http::run(&wanted, &registry),
         Command::Runners(wanted) => runners::run(&wanted, &registry),
         Command::ClientProcess { spec } => transports::client_process(&spec, registry),
     };

@@ -56,6 +56,58 @@ fn searches_of_the_job_store_are_measured() {
     assert!(!out.status.success(), "{out:?}");
 }
 
+#[test]
+fn the_http_api_is_measured_beside_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lines.json");
+    let small = [
+        "http",
+        "--logins",
+        "2",
+        "--jobs",
+        "8",
+        "--listeners",
+        "1,3",
+        "--deliveries",
+        "60",
+        "--repeat",
+        "1",
+        "--json",
+    ];
+    let out = bench(&[&small[..], &[file.to_str().unwrap()]].concat());
+    assert!(out.status.success(), "{out:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines = text.lines().map(serde_json::from_str);
+    let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
+    let value = |bench: &str| {
+        let line = lines.iter().find(|line| line["bench"] == bench);
+        line.unwrap_or_else(|| panic!("{bench}: {text}"))["value"]
+            .as_f64()
+            .unwrap()
+    };
+    for bench in [
+        "logins by file",
+        "logins by sharedsecret",
+        "requests by token (GET /stats)",
+        "job starts over HTTP, 8 under way",
+        "the same through saline-client",
+        "over HTTP for one through saline-client",
+        "events to 1 listening over HTTP, all",
+        "events to 3 listening over HTTP, all",
+    ] {
+        assert!(value(bench) > 0.0, "{bench}: {text}");
+    }
+    assert_eq!(value("those of them that were lost in gaps"), 0.0, "{text}");
+    for wrong in [
+        ["--logins", "46"],
+        ["--jobs", "100000"],
+        ["--listeners", "0"],
+        ["--transport", "carrier-pigeon"],
+    ] {
+        assert!(!bench(&[&["http"][..], &wrong].concat()).status.success());
+    }
+}
+
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-bench"));
     command.args(arguments).output().unwrap()

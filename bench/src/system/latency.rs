@@ -10,10 +10,10 @@ use saline_messages::MinionJobState;
 use saline_protocol::transport::Clock;
 use tokio::task::JoinSet;
 
-use super::fleet::Fleet;
-use super::row::Row;
 use super::setting::{JOB_TIMEOUT, Setting, ping};
 use crate::Result;
+use crate::fleet::Fleet;
+use crate::row::Row;
 
 /// The minion that is pinged, and the one that returns much. Each has a process of its own.
 const PINGED: &str = "pinged-";

@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 
 use std::sync::Arc;
 
-use super::fleet::Fleet;
 use super::latency;
-use super::row::Row;
 use super::setting::{Setting, ping};
 use crate::Result;
+use crate::fleet::Fleet;
+use crate::row::Row;
 
 /// The minion that is asked alone.
 const ONE: &str = "swarm-00000";
@@ -36,7 +36,7 @@ pub(super) async fn all(
     registry: &Registry,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let mut fleet = Fleet::new(setting)?;
+    let mut fleet = Fleet::new(setting.fleet())?;
     let client = Arc::new(fleet.start_master(registry).await?);
     let idle = fleet.master_usage()?.memory;
     show(setting.row("memory of an idle master", "MiB", vec![idle as f64 / MIB]))?;

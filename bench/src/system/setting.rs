@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use saline_client::{Client, JobSpec, Progress};
 
-use super::row::Row;
 use crate::Result;
+use crate::fleet::FleetOptions;
+use crate::row::Row;
 
 /// The longest time that a job may take on a busy machine.
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
@@ -28,6 +29,17 @@ pub(super) struct Setting<'a> {
 }
 
 impl Setting<'_> {
+    /// Returns the fleet of this system.
+    pub(super) fn fleet(&self) -> FleetOptions<'_> {
+        FleetOptions {
+            transport: self.transport,
+            minions: self.minions,
+            sync_spools: self.sync_spools,
+            heartbeat: self.heartbeat,
+            master: "",
+        }
+    }
+
     pub(super) fn row(&self, bench: &'static str, unit: &'static str, samples: Vec<f64>) -> Row {
         Row::new(bench, (self.transport, self.minions), unit, samples)
     }

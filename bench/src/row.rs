@@ -1,15 +1,19 @@
-//! One figure.
+//! Figures, in the table and in the file with a JSON object a line.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 
+use crate::Result;
 use crate::process::load;
 
 /// One figure, with how it was measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    bench: &'static str,
+    bench: String,
     transport: String,
     minions: usize,
     /// The median of the samples.
@@ -23,11 +27,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(super) const HEAD: &str = "transport  minions  measured                                        median       lowest      highest  unit";
+    const HEAD: &str = "transport  minions  measured                                        median       lowest      highest  unit";
 
     /// Makes a figure of its samples, of which there is at least one.
-    pub(super) fn new(
-        bench: &'static str,
+    pub(crate) fn new(
+        bench: impl Into<String>,
         (transport, minions): (&str, usize),
         unit: &'static str,
         mut samples: Vec<f64>,
@@ -35,7 +39,7 @@ impl Row {
         samples.sort_by(f64::total_cmp);
         let at = |index: usize| samples.get(index).copied().unwrap_or_default();
         Self {
-            bench,
+            bench: bench.into(),
             transport: transport.to_owned(),
             minions,
             value: at(samples.len() / 2),
@@ -45,6 +49,37 @@ impl Row {
             samples: samples.len(),
             load: load(),
         }
+    }
+}
+
+/// Where figures are written as they come.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    json: Option<File>,
+}
+
+impl Rows {
+    /// Begins the table, and the file if there is to be one.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub(crate) fn begin(json: Option<&Path>) -> Result<Self> {
+        let json = json.map(File::create).transpose()?;
+        // Who reads this may have seen enough, which is no reason to panic.
+        let _ = writeln!(std::io::stdout(), "{}", Row::HEAD);
+        Ok(Self { json })
+    }
+
+    /// Writes a figure.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn show(&mut self, row: Row) -> Result<()> {
+        let _ = writeln!(std::io::stdout(), "{row}");
+        if let Some(json) = &mut self.json {
+            writeln!(json, "{}", serde_json::to_string(&row)?)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The processes of a system under measurement: this program under other names.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use saline_data::Value;
 use saline_protocol::transport::{Clock, Registry};
 use saline_testing::{Folders, Ports, Process, Programs};
 
-use super::setting::Setting;
 use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
 
@@ -20,8 +20,23 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// How often it is looked whether something has become so, where nothing tells.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A master and its swarm. Dropping it kills both.
-pub(super) struct Fleet {
+/// What a fleet is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FleetOptions<'a> {
+    /// The transport between the minions and their master.
+    pub(crate) transport: &'a str,
+    /// The number of minions in the swarm.
+    pub(crate) minions: usize,
+    /// Whether the spools of the minions are synced.
+    pub(crate) sync_spools: bool,
+    /// The time between two heartbeats of a minion, in seconds.
+    pub(crate) heartbeat: f64,
+    /// More lines of the master's file, each with its end.
+    pub(crate) master: &'a str,
+}
+
+/// A master, its swarm, and perhaps the HTTP API beside it. Dropping it kills all of them.
+pub(crate) struct Fleet {
     transport: String,
     minions: usize,
     sync_spools: bool,
@@ -29,6 +44,7 @@ pub(super) struct Fleet {
     programs: Programs,
     folders: Folders,
     master: Option<Process>,
+    api: Option<Process>,
     swarm: Option<Process>,
     /// Minions beside the swarm, each in a process of its own.
     others: Vec<Process>,
@@ -37,21 +53,21 @@ pub(super) struct Fleet {
 }
 
 /// The duration, the resources and the output of one run of the command line.
-pub(super) struct CommandRun {
-    pub(super) wall: Duration,
-    pub(super) usage: ProcessUsage,
-    pub(super) lines: usize,
+pub(crate) struct CommandRun {
+    pub(crate) wall: Duration,
+    pub(crate) usage: ProcessUsage,
+    pub(crate) lines: usize,
 }
 
 impl Fleet {
     /// Writes the configuration. Starts nothing.
-    pub(super) fn new(setting: &Setting<'_>) -> Result<Self> {
-        let transport = setting.transport;
+    pub(crate) fn new(fleet: FleetOptions<'_>) -> Result<Self> {
+        let transport = fleet.transport;
         let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
         let ports = Ports::find(transport)?;
         let options = format!(
-            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n",
-            setting.heartbeat
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n{}",
+            fleet.heartbeat, fleet.master
         );
         let folders = Folders::under(root.path());
         folders.write_master(transport, ports, &options)?;
@@ -60,24 +76,30 @@ impl Fleet {
             root,
             programs: Programs::this()?,
             transport: transport.to_owned(),
-            minions: setting.minions,
-            sync_spools: setting.sync_spools,
+            minions: fleet.minions,
+            sync_spools: fleet.sync_spools,
             port: ports.requests,
             master: None,
+            api: None,
             swarm: None,
             others: Vec::new(),
         })
     }
 
+    /// Returns a path below the root of the master.
+    pub(crate) fn master_path(&self, below: &str) -> PathBuf {
+        self.root.path().join("master").join(below)
+    }
+
     /// Returns a command that runs this program as `name`.
-    fn program(&self, name: &str) -> Command {
+    pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = self.programs.command(name);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 
     /// Starts the master and connects to it as an operator.
-    pub(super) async fn start_master(&mut self, registry: &Registry) -> Result<Client> {
+    pub(crate) async fn start_master(&mut self, registry: &Registry) -> Result<Client> {
         let mut command = self.program("saline-master");
         command.arg("-c").arg(self.folders.config());
         self.master = Some(Process::spawn(&mut command)?);
@@ -93,13 +115,27 @@ impl Fleet {
         }
     }
 
+    /// Starts the HTTP API, as `rest_cherrypy` of the master's file has it.
+    pub(crate) fn start_api(&mut self) -> Result<()> {
+        let mut command = self.program("saline-api");
+        command.arg("-c").arg(self.folders.config());
+        self.api = Some(Process::spawn(&mut command)?);
+        Ok(())
+    }
+
+    /// Returns what the HTTP API has used.
+    pub(crate) fn api_usage(&self) -> Result<ProcessUsage> {
+        let pid = self.api.as_ref().map(Process::pid);
+        ProcessUsage::of(pid.ok_or("no API runs")?)
+    }
+
     /// Kills the master, without a goodbye.
-    pub(super) fn kill_master(&mut self) {
+    pub(crate) fn kill_master(&mut self) {
         self.master = None;
     }
 
     /// Starts the minions; those of an earlier swarm come again, with their keys.
-    pub(super) fn start_swarm(&mut self) -> Result<()> {
+    pub(crate) fn start_swarm(&mut self) -> Result<()> {
         self.swarm = Some(Process::spawn(&mut self.minions_program(self.minions))?);
         Ok(())
     }
@@ -121,7 +157,7 @@ impl Fleet {
 
     /// Starts one more minion, whose id begins with `name`, in a process of its own, and waits until the master
     /// counts it as present.
-    pub(super) async fn start_another(&mut self, client: &Client, name: &str) -> Result<()> {
+    pub(crate) async fn start_another(&mut self, client: &Client, name: &str) -> Result<()> {
         let mut command = self.minions_program(1);
         let other = Process::spawn(command.args(["--name", name]))?;
         self.others.push(other);
@@ -129,7 +165,7 @@ impl Fleet {
     }
 
     /// Kills the minions, without a goodbye.
-    pub(super) async fn kill_swarm(&mut self) -> Result<()> {
+    pub(crate) async fn kill_swarm(&mut self) -> Result<()> {
         let Some(mut swarm) = self.swarm.take() else {
             return Ok(());
         };
@@ -152,12 +188,12 @@ impl Fleet {
     }
 
     /// Waits until the master counts every minion as present.
-    pub(super) async fn all_present(&self, client: &Client) -> Result<()> {
+    pub(crate) async fn all_present(&self, client: &Client) -> Result<()> {
         self.present(client, self.minions).await
     }
 
     /// Waits until the master counts no minion as present: one whose connection has ended is for a moment.
-    pub(super) async fn none_present(&self, client: &Client) -> Result<()> {
+    pub(crate) async fn none_present(&self, client: &Client) -> Result<()> {
         self.present(client, 0).await
     }
 
@@ -180,13 +216,13 @@ impl Fleet {
     }
 
     /// Returns what the master has used.
-    pub(super) fn master_usage(&self) -> Result<ProcessUsage> {
+    pub(crate) fn master_usage(&self) -> Result<ProcessUsage> {
         let pid = self.master.as_ref().map(Process::pid);
         ProcessUsage::of(pid.ok_or("no master runs")?)
     }
 
     /// Returns what the swarm has used, with the processes among which it is divided.
-    pub(super) fn swarm_usage(&self) -> Result<ProcessUsage> {
+    pub(crate) fn swarm_usage(&self) -> Result<ProcessUsage> {
         let pid = self.swarm.as_ref().map(Process::pid);
         let pid = pid.ok_or("no swarm runs")?;
         let mut all = ProcessUsage::of(pid)?;
@@ -199,7 +235,7 @@ impl Fleet {
     }
 
     /// Runs the command line `saline` with these arguments, and counts the lines that it prints.
-    pub(super) async fn saline(&self, arguments: &[&str]) -> Result<CommandRun> {
+    pub(crate) async fn saline(&self, arguments: &[&str]) -> Result<CommandRun> {
         let mut command = self.program("saline");
         command
             .arg("-c")
