@@ -9,7 +9,7 @@ use saline_channel::{ChannelError, Credentials, Session, establish};
 use saline_config::{ApiConfig, MasterConfig};
 use saline_messages::{Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb};
 use saline_protocol::transport::{
-    self, Address, Backoff, Clock, Context, Elapsed, Endpoint, ErrorKind, Instant, Limits, Options,
+    self, Address, Backoff, Clock, Context, Elapsed, Endpoint, ErrorKind, Instant, Limits,
     Registry, Subscriber, TopicFilter,
 };
 use tokio::sync::Mutex;
@@ -142,7 +142,13 @@ impl OperatorSession {
         config: &ApiConfig,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
-        let endpoints = master_endpoints(config, registry).map_err(ClientError::Transport)?;
+        let endpoints = registry
+            .network_endpoints(
+                &config.transport,
+                |scheme| config.masters(scheme),
+                &config.transport_options,
+            )
+            .map_err(ClientError::Transport)?;
         let mut tried = Vec::new();
         let mut unreached = None;
         for endpoint in endpoints {
@@ -521,27 +527,6 @@ fn context(max_message: usize) -> Context {
     let mut limits = Limits::default();
     limits.max_message = max_message;
     Context::new(limits)
-}
-
-/// Returns the places of the master of an API, the preferred one first.
-fn master_endpoints(config: &ApiConfig, registry: &Registry) -> transport::Result<Vec<Endpoint>> {
-    let schemes = match config.transport.as_slice() {
-        [] => vec![registry.network_default()?.to_owned()],
-        schemes => schemes.to_vec(),
-    };
-    let endpoint = |scheme: String| {
-        let given = config.transport_options.get(&scheme).cloned();
-        let known = registry.get(&scheme)?;
-        Ok(Endpoint {
-            address: Address::Network {
-                addresses: config.masters(&scheme),
-                path: None,
-            },
-            options: Options::check(known.options(), given.unwrap_or_default())?,
-            scheme,
-        })
-    };
-    schemes.into_iter().map(endpoint).collect()
 }
 
 /// Returns an endpoint as an operator knows it: the socket of the master on this machine by its path, which no

@@ -28,6 +28,18 @@ pub(crate) struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
+    /// Returns an entry of the value, by the name that errors have of it.
+    pub fn entry<'b>(&self, name: &'b str, node: &'b Node) -> Given<'b>
+    where
+        'a: 'b,
+    {
+        Given {
+            name,
+            node,
+            ..*self
+        }
+    }
+
     /// Returns an error about the whole value.
     pub fn wrong(&self, takes: &str) -> YamlError {
         self.wrong_at(self.node, takes)

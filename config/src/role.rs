@@ -31,6 +31,47 @@ pub struct OptionDoc<C> {
 /// Options of transports by scheme, as the sections of the configuration give them.
 pub type TransportOptions = BTreeMap<String, Vec<(String, OptionValue)>>;
 
+/// Writes the methods of a trait below that return the fields of the same names, for a configuration that has these.
+macro_rules! fields_of {
+    (Role) => {
+        fields_of! {
+            paths: $crate::Paths,
+            logging: $crate::Logging,
+            metrics_listen: Option<$crate::MetricsAddress>,
+            transport: Vec<String>,
+            max_message_size: usize,
+            tls: Option<saline_protocol::transport::Tls>,
+            transport_options: $crate::TransportOptions,
+        }
+    };
+    (ScheduledRole) => {
+        fields_of! {
+            ipc_transport: Option<String>,
+            schedule: $crate::ScheduleConfig,
+        }
+    };
+    (ConnectingRole) => {
+        fields_of! {
+            master: Vec<saline_protocol::transport::HostPort>,
+            master_port: u16,
+            master_finger: Option<String>,
+            id: Option<saline_messages::MinionId>,
+        }
+    };
+    (ApiListenerRole) => {
+        fields_of! {
+            user: Option<String>,
+            rest_cherrypy: Option<$crate::RestCherrypyConfig>,
+        }
+    };
+    ($($field:ident: $type:ty,)+) => {
+        $(fn $field(&mut self) -> &mut $type {
+            &mut self.$field
+        })+
+    };
+}
+pub(crate) use fields_of;
+
 /// A role that has a configuration.
 pub(crate) trait Role: Default + 'static {
     /// The name of the file.

@@ -2,15 +2,9 @@
 
 use std::path::Path;
 
-use saline_messages::MinionId;
-use saline_protocol::transport::{HostPort, Tls};
-
 use super::{common, master_address, rest_cherrypy};
-use crate::role::{ApiListenerRole, ConnectingRole, Role};
-use crate::{
-    ApiConfig, ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc,
-    Paths, RestCherrypyConfig, Secrecy, TransportOptions,
-};
+use crate::role::{ApiListenerRole, ConnectingRole, Role, fields_of};
+use crate::{ApiConfig, ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc, Secrecy};
 
 impl ApiConfig {
     /// Every option of the file: what the loader accepts and what the documentation lists.
@@ -51,54 +45,18 @@ impl Role for ApiConfig {
         let mut of_minion = MinionConfig::OPTIONS.iter();
         of_master.any(|option| option.name == name) || of_minion.any(|option| option.name == name)
     }
-    fn paths(&mut self) -> &mut Paths {
-        &mut self.paths
-    }
-    fn logging(&mut self) -> &mut Logging {
-        &mut self.logging
-    }
-    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
-        &mut self.metrics_listen
-    }
-    fn transport(&mut self) -> &mut Vec<String> {
-        &mut self.transport
-    }
-    fn max_message_size(&mut self) -> &mut usize {
-        &mut self.max_message_size
-    }
-    fn tls(&mut self) -> &mut Option<Tls> {
-        &mut self.tls
-    }
-    fn transport_options(&mut self) -> &mut TransportOptions {
-        &mut self.transport_options
-    }
+    fields_of!(Role);
     fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
         self.transport_ports.insert(scheme.to_owned(), port);
     }
 }
 
 impl ConnectingRole for ApiConfig {
-    fn master(&mut self) -> &mut Vec<HostPort> {
-        &mut self.master
-    }
-    fn master_port(&mut self) -> &mut u16 {
-        &mut self.master_port
-    }
-    fn master_finger(&mut self) -> &mut Option<String> {
-        &mut self.master_finger
-    }
-    fn id(&mut self) -> &mut Option<MinionId> {
-        &mut self.id
-    }
+    fields_of!(ConnectingRole);
 }
 
 impl ApiListenerRole for ApiConfig {
-    fn user(&mut self) -> &mut Option<String> {
-        &mut self.user
-    }
-    fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
-        &mut self.rest_cherrypy
-    }
+    fields_of!(ApiListenerRole);
 }
 
 const OPTIONS: &[OptionDoc<ApiConfig>] = &[

@@ -3,11 +3,8 @@
 use std::path::Path;
 
 use super::master;
-use crate::role::{ApiListenerRole, Role, ScheduledRole};
-use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
-    RestCherrypyConfig, ScheduleConfig, TransportOptions,
-};
+use crate::role::{ApiListenerRole, Role, ScheduledRole, fields_of};
+use crate::{ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc};
 
 impl MasterConfig {
     /// Every option of the file: what the loader accepts and what the documentation lists.
@@ -105,27 +102,7 @@ impl Role for MasterConfig {
             *file = file.take().map(|path| crate::paths::place(root, &path));
         }
     }
-    fn paths(&mut self) -> &mut Paths {
-        &mut self.paths
-    }
-    fn logging(&mut self) -> &mut Logging {
-        &mut self.logging
-    }
-    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
-        &mut self.metrics_listen
-    }
-    fn transport(&mut self) -> &mut Vec<String> {
-        &mut self.transport
-    }
-    fn max_message_size(&mut self) -> &mut usize {
-        &mut self.max_message_size
-    }
-    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
-        &mut self.tls
-    }
-    fn transport_options(&mut self) -> &mut TransportOptions {
-        &mut self.transport_options
-    }
+    fields_of!(Role);
     fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16) {
         let ports = self.transport_ports.entry(scheme.to_owned()).or_default();
         match name {
@@ -136,19 +113,9 @@ impl Role for MasterConfig {
 }
 
 impl ScheduledRole for MasterConfig {
-    fn ipc_transport(&mut self) -> &mut Option<String> {
-        &mut self.ipc_transport
-    }
-    fn schedule(&mut self) -> &mut ScheduleConfig {
-        &mut self.schedule
-    }
+    fields_of!(ScheduledRole);
 }
 
 impl ApiListenerRole for MasterConfig {
-    fn user(&mut self) -> &mut Option<String> {
-        &mut self.user
-    }
-    fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig> {
-        &mut self.rest_cherrypy
-    }
+    fields_of!(ApiListenerRole);
 }

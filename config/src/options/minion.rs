@@ -4,17 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_messages::MinionId;
-use saline_protocol::transport::HostPort;
 
 use super::{common, master_address, mine, schedule};
 use crate::given::Given;
 use crate::minion_id;
-use crate::role::{ConnectingRole, Role, ScheduledRole};
-use crate::{
-    ConfigError, Loaded, Logging, MasterConfig, MetricsAddress, MinionConfig, OptionDoc, Paths,
-    ScheduleConfig, Secrecy, TransportOptions,
-};
+use crate::role::{ConnectingRole, Role, ScheduledRole, fields_of};
+use crate::{ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc, Secrecy};
 use saline_data::yaml::{Content, YamlError};
 
 impl MinionConfig {
@@ -77,27 +72,7 @@ impl Role for MinionConfig {
             .iter()
             .any(|option| option.name == name)
     }
-    fn paths(&mut self) -> &mut Paths {
-        &mut self.paths
-    }
-    fn logging(&mut self) -> &mut Logging {
-        &mut self.logging
-    }
-    fn metrics_listen(&mut self) -> &mut Option<MetricsAddress> {
-        &mut self.metrics_listen
-    }
-    fn transport(&mut self) -> &mut Vec<String> {
-        &mut self.transport
-    }
-    fn max_message_size(&mut self) -> &mut usize {
-        &mut self.max_message_size
-    }
-    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
-        &mut self.tls
-    }
-    fn transport_options(&mut self) -> &mut TransportOptions {
-        &mut self.transport_options
-    }
+    fields_of!(Role);
     fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
         self.transport_ports.insert(scheme.to_owned(), port);
     }
@@ -108,27 +83,11 @@ impl Role for MinionConfig {
 }
 
 impl ScheduledRole for MinionConfig {
-    fn ipc_transport(&mut self) -> &mut Option<String> {
-        &mut self.ipc_transport
-    }
-    fn schedule(&mut self) -> &mut ScheduleConfig {
-        &mut self.schedule
-    }
+    fields_of!(ScheduledRole);
 }
 
 impl ConnectingRole for MinionConfig {
-    fn master(&mut self) -> &mut Vec<HostPort> {
-        &mut self.master
-    }
-    fn master_port(&mut self) -> &mut u16 {
-        &mut self.master_port
-    }
-    fn master_finger(&mut self) -> &mut Option<String> {
-        &mut self.master_finger
-    }
-    fn id(&mut self) -> &mut Option<MinionId> {
-        &mut self.id
-    }
+    fields_of!(ConnectingRole);
 }
 
 const OPTIONS: &[OptionDoc<MinionConfig>] = &[

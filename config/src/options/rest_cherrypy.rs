@@ -74,12 +74,7 @@ fn read(given: &Given<'_>) -> Result<RestCherrypyConfig, YamlError> {
     let (mut port, mut certificate, mut key, mut chain) = (None, None, None, None);
     for (name, node) in entries {
         let full = format!("rest_cherrypy:{}", name.name);
-        let entry = Given {
-            name: &full,
-            node,
-            schemes: given.schemes,
-            warnings: given.warnings,
-        };
+        let entry = given.entry(&full, node);
         match name.name.as_str() {
             "port" => port = Some(entry.port()?),
             "host" => {

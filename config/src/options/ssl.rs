@@ -20,12 +20,7 @@ pub(super) fn read(given: &Given<'_>) -> Result<Option<Tls>, YamlError> {
     let mut tls = Tls::new();
     for (key, node) in entries {
         let name = format!("ssl:{}", key.name);
-        let entry = Given {
-            name: &name,
-            node,
-            schemes: given.schemes,
-            warnings: given.warnings,
-        };
+        let entry = given.entry(&name, node);
         match key.name.as_str() {
             "certfile" => tls.certificates = Some(pem(&entry)?),
             "keyfile" => {

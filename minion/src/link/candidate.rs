@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_config::MinionConfig;
 use saline_protocol::transport::{
-    Address, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result, Transport,
+    Address, Client, Context, Endpoint, Error, ErrorKind, Registry, Result, Transport,
 };
 
 /// How long a connection may take to end in order.
@@ -51,31 +51,21 @@ impl Candidate {
 /// # Errors
 /// `Config` for an unknown transport, or when no master is configured.
 pub fn candidates(config: &MinionConfig, registry: &Registry) -> Result<Vec<Candidate>> {
-    let schemes = if config.transport.is_empty() {
-        vec![registry.network_default()?.to_owned()]
-    } else {
-        config.transport.clone()
-    };
     if config.master.is_empty() {
         return Err(Error::new(ErrorKind::Config, "no master is configured"));
     }
-    let candidate = |scheme: String| {
-        let transport = registry.get(&scheme)?;
-        let given = config.transport_options.get(&scheme).cloned();
-        let options = Options::check(transport.options(), given.unwrap_or_default())?;
+    let endpoints = registry.network_endpoints(
+        &config.transport,
+        |scheme| config.masters(scheme),
+        &config.transport_options,
+    )?;
+    let candidate = |endpoint: Endpoint| {
         Ok(Candidate {
-            transport,
-            endpoint: Endpoint {
-                address: Address::Network {
-                    addresses: config.masters(&scheme),
-                    path: None,
-                },
-                scheme,
-                options,
-            },
+            transport: registry.get(&endpoint.scheme)?,
+            endpoint,
         })
     };
-    schemes.into_iter().map(candidate).collect()
+    endpoints.into_iter().map(candidate).collect()
 }
 
 /// A connection to a master, without a session yet. Clones share it.

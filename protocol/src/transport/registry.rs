@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Error, ErrorKind, Result, Transport};
+use super::{
+    Address, Endpoint, Error, ErrorKind, HostPort, OptionValue, Options, Result, Transport,
+};
 use crate::layer;
 
 /// From scheme to transport. There are no statics and no code before `main`: whoever builds a
@@ -96,6 +98,35 @@ impl Registry {
     pub fn network_default(&self) -> Result<&'static str> {
         self.network_default
             .ok_or_else(|| Error::new(ErrorKind::Config, "no transport is built in"))
+    }
+
+    /// Returns the endpoints of one server over networks, by each of these schemes, or by the default where there are none. A
+    /// scheme has its addresses and, if it is in `options`, options of its transport, which are checked.
+    ///
+    /// # Errors
+    /// `Config` for a scheme that is not registered, and for options that its transport does not take.
+    pub fn network_endpoints(
+        &self,
+        schemes: &[String],
+        addresses: impl Fn(&str) -> Vec<HostPort>,
+        options: &BTreeMap<String, Vec<(String, OptionValue)>>,
+    ) -> Result<Vec<Endpoint>> {
+        let schemes = match schemes {
+            [] => vec![self.network_default()?.to_owned()],
+            schemes => schemes.to_vec(),
+        };
+        let endpoint = |scheme: String| {
+            let given = options.get(&scheme).cloned().unwrap_or_default();
+            Ok(Endpoint {
+                options: Options::check(self.get(&scheme)?.options(), given)?,
+                address: Address::Network {
+                    addresses: addresses(&scheme),
+                    path: None,
+                },
+                scheme,
+            })
+        };
+        schemes.into_iter().map(endpoint).collect()
     }
 
     /// Returns the transport whose local endpoints every user of this machine can be let in at.

@@ -4,7 +4,8 @@ use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
-use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
+use super::job_cache::page;
+use crate::job_cache::{CachedJob, CachedReturn, read_ids, read_json};
 
 /// The migrations, in their order: the version is the number of those that were made.
 const MIGRATIONS: [&str; 2] = [
@@ -185,15 +186,11 @@ pub(super) async fn jobs(
     from: &str,
     before: &str,
 ) -> Result<Vec<CachedJob>, Failure> {
-    let sql = format!(
-        "WITH page AS (SELECT {JOB} FROM saline_jobs WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC LIMIT $3),
-              sized AS (SELECT *, coalesce(octet_length(arg), 0) + coalesce(octet_length(minions), 0) AS size FROM page),
-              summed AS (SELECT *, sum(size) OVER (ORDER BY jid DESC) AS upto FROM sized)
-         SELECT * FROM summed WHERE upto - size < $4 ORDER BY jid DESC"
+    let rows = format!(
+        "SELECT {JOB}, coalesce(octet_length(arg::text), 0) + coalesce(octet_length(minions::text), 0) AS size
+         FROM saline_jobs WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC"
     );
-    let found = client
-        .query(&sql, &[&from, &before, &PAGE_ROWS, &PAGE_BYTES])
-        .await?;
+    let found = page(client, &rows, "jid DESC", [from, before]).await?;
     found.iter().map(cached_job).collect()
 }
 
@@ -203,14 +200,9 @@ pub(super) async fn returns(
     jid: &str,
     after: &str,
 ) -> Result<Vec<CachedReturn>, Failure> {
-    let sql = "WITH page AS (SELECT minion, return::text AS return, retcode, success FROM saline_returns
-                             WHERE jid = $1 AND minion > $2 ORDER BY minion LIMIT $3),
-                    sized AS (SELECT *, coalesce(octet_length(return), 0) AS size FROM page),
-                    summed AS (SELECT *, sum(size) OVER (ORDER BY minion) AS upto FROM sized)
-               SELECT minion, return, retcode, success FROM summed WHERE upto - size < $4 ORDER BY minion";
-    let found = client
-        .query(sql, &[&jid, &after, &PAGE_ROWS, &PAGE_BYTES])
-        .await?;
+    let rows = "SELECT minion, return::text AS return, retcode, success, coalesce(octet_length(return::text), 0) AS size
+                FROM saline_returns WHERE jid = $1 AND minion > $2 ORDER BY minion";
+    let found = page(client, rows, "minion", [jid, after]).await?;
     let returns = found.iter().map(|row| {
         let value: Option<&str> = row.try_get(1)?;
         Ok(CachedReturn {

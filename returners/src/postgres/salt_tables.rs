@@ -8,8 +8,9 @@ use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
+use super::job_cache::page;
 use crate::columns::{flag, number, text};
-use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
+use crate::job_cache::{CachedJob, CachedReturn, read_ids, read_json};
 
 /// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
 /// ours: an event is looked for by its time.
@@ -159,13 +160,9 @@ pub(super) async fn jobs(
     from: &str,
     before: &str,
 ) -> Result<Vec<CachedJob>, Failure> {
-    let sql = "WITH page AS (SELECT jid, load, octet_length(load) AS size FROM jids
-                             WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC LIMIT $3),
-                    summed AS (SELECT *, sum(size) OVER (ORDER BY jid DESC) AS upto FROM page)
-               SELECT jid, load FROM summed WHERE upto - size < $4 ORDER BY jid DESC";
-    let found = client
-        .query(sql, &[&from, &before, &PAGE_ROWS, &PAGE_BYTES])
-        .await?;
+    let rows = "SELECT jid, load, octet_length(load) AS size FROM jids
+                WHERE jid >= $1 AND jid < $2 ORDER BY jid DESC";
+    let found = page(client, rows, "jid DESC", [from, before]).await?;
     found.iter().map(cached_job).collect()
 }
 
@@ -175,13 +172,10 @@ pub(super) async fn returns(
     jid: &str,
     after: &str,
 ) -> Result<Vec<CachedReturn>, Failure> {
-    let sql = "WITH page AS (SELECT DISTINCT ON (id) id, full_ret, success, coalesce(octet_length(full_ret), 0) AS size
-                             FROM salt_returns WHERE jid = $1 AND id > $2 ORDER BY id, alter_time LIMIT $3),
-                    summed AS (SELECT *, sum(size) OVER (ORDER BY id) AS upto FROM page)
-               SELECT id, full_ret, success FROM summed WHERE upto - size < $4 ORDER BY id";
-    let found = client
-        .query(sql, &[&jid, &after, &PAGE_ROWS, &PAGE_BYTES])
-        .await?;
+    let rows =
+        "SELECT DISTINCT ON (id) id, full_ret, success, coalesce(octet_length(full_ret), 0) AS size
+                FROM salt_returns WHERE jid = $1 AND id > $2 ORDER BY id, alter_time";
+    let found = page(client, rows, "id", [jid, after]).await?;
     let returns = found.iter().map(|row| {
         let (full, success): (Option<&str>, &str) = (row.try_get(1)?, row.try_get(2)?);
         let full = full.and_then(read_json).unwrap_or_default();
