@@ -90,8 +90,9 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                 State::Returned => true,
                 // Said elsewhere, with what is open in it.
                 state if state.is_open() => true,
-                // The copy that was put back is from before the run.
-                State::MayHaveRun if ledger.lost_within(run.at, run.at) => true,
+                // The copy that was put back is from before the master knew of the run, or from before its return, which the
+                // minion has settled since.
+                State::MayHaveRun if ledger.lost_within(run.at, delivered) => true,
                 State::MayHaveRun | State::LostTrack => {
                     ledger.forgot_within(minion, run.at, delivered)
                         || ledger.was_double(minion, run.at, delivered)
