@@ -244,6 +244,21 @@ impl History {
         })
     }
 
+    /// Whether a link may have brought between these times what a process had said long before: its link was slow, or held
+    /// everything back until then.
+    pub(crate) fn brought_late(&self, who: Who, from: Duration, to: Duration) -> bool {
+        self.disturbances.iter().any(|disturbance| {
+            let ended_within = disturbance.to.is_some_and(|end| end >= from && end <= to);
+            let overlaps = disturbance.from <= to && disturbance.to.is_none_or(|end| end >= from);
+            disturbance.who == who
+                && match disturbance.condition {
+                    Condition::Unreachable => ended_within,
+                    Condition::Disturbed => overlaps,
+                    Condition::Down | Condition::Stopped => false,
+                }
+        })
+    }
+
     /// Returns the times during which a process did not run; the last one may not have an end.
     pub(crate) fn downtimes(&self, who: Who) -> impl Iterator<Item = (Duration, Option<Duration>)> {
         let of = self.disturbances.iter();

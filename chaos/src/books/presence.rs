@@ -43,6 +43,7 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
                 book.find("", &name, evidence);
             }
             let gone = history.was_away(who, since_down, sample.answered)
+                && !history.brought_late(who, since_down, sample.answered)
                 && history.left_alone(&[Who::Master], since_down, sample.answered);
             // A copy of its machine is present under its id.
             let is_cloned = history.losses.iter().any(|loss| {

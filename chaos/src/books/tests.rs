@@ -300,6 +300,18 @@ fn presence_that_lies_is_found() {
     evidence.presence[0].asked = at(25);
     evidence.presence[0].answered = at(25);
     assert_eq!(broken(&evidence), ["presence"], "it has gone");
+    let mut link = Disturbance {
+        who: Who::Minion(1),
+        condition: Condition::Unreachable,
+        from: at(9),
+        to: None,
+    };
+    evidence.history.disturbances.push(link);
+    assert_eq!(broken(&evidence), ["presence"], "nothing passes");
+    evidence.history.disturbances.pop();
+    link.to = Some(at(24));
+    evidence.history.disturbances.push(link);
+    assert_eq!(broken(&evidence).len(), 0, "its last heartbeat came late");
 }
 
 #[test]
