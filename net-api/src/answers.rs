@@ -9,6 +9,7 @@ use hyper::http::request::Parts;
 use saline_data::{Value, json, yaml};
 
 use crate::error::ApiError;
+use crate::returned::ReturnedBody;
 
 /// The largest number of entries in `Accept` that are looked at.
 const MAX_ENTRIES: usize = 32;
@@ -43,11 +44,27 @@ impl Format {
 
     /// Returns the answer with this value.
     pub(crate) fn answer(self, value: &Value) -> Response {
-        let (text, kind) = match self {
-            Self::Json => (json::line(value), "application/json"),
-            Self::Yaml => (yaml::write(value, None), "application/x-yaml"),
+        self.with_body(match self {
+            Self::Json => Body::from(json::line(value)),
+            Self::Yaml => Body::from(yaml::write(value, None)),
+        })
+    }
+
+    /// Returns the answer `{"return": […]}` with these values, which may be large. JSON is written while it is sent. In a mapping
+    /// among them each name is there once.
+    pub(crate) fn returned(self, returned: Vec<Value>) -> Response {
+        match self {
+            Self::Json => self.with_body(Body::new(ReturnedBody::new(returned))),
+            Self::Yaml => self.answer(&Value::map([("return", Value::List(returned))])),
+        }
+    }
+
+    fn with_body(self, body: Body) -> Response {
+        let kind = match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/x-yaml",
         };
-        let mut response = Response::new(Body::from(text));
+        let mut response = Response::new(body);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         // What minions say is never sniffed into a page, and no proxy keeps it.

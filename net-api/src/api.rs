@@ -11,7 +11,8 @@ use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
 use crate::endpoints::StaticFiles;
-use crate::limits::{MAX_EVENT_STREAMS, MAX_LOGINS};
+use crate::event_streams::EventStreams;
+use crate::limits::MAX_LOGINS;
 use crate::master_connection::MasterConnection;
 
 /// The parts of a running API.
@@ -19,9 +20,10 @@ use crate::master_connection::MasterConnection;
 pub(crate) struct Api {
     pub(crate) master: MasterConnection,
     pub(crate) files: StaticFiles,
-    /// Whether cookies are to be sent over TLS alone.
+    /// Whether connections to the API are encrypted.
     pub(crate) over_tls: bool,
     pub(crate) cors_origin: CorsOrigins,
+    /// The proxies whose `X-Forwarded-…` and `X-Request-Id` are believed.
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) max_body: usize,
     /// The path of hooks, with one slash before it.
@@ -32,7 +34,7 @@ pub(crate) struct Api {
     pub(crate) context: Context,
     /// Owns the tasks of event streams, which have nothing to end when the API stops.
     pub(crate) events_context: Context,
-    pub(crate) event_streams: Arc<Semaphore>,
+    pub(crate) event_streams: Arc<EventStreams>,
     /// The logins that may be under way.
     pub(crate) logins: Arc<Semaphore>,
     pub(crate) counted: Counted,
@@ -53,14 +55,18 @@ impl Api {
             files: StaticFiles::open(config)?,
             over_tls: config.ssl.is_some(),
             cors_origin: config.cors_origin.clone(),
-            trusted_proxies: config.trusted_proxies.clone(),
+            trusted_proxies: config
+                .trusted_proxies
+                .iter()
+                .map(IpAddr::to_canonical)
+                .collect(),
             max_body: config.max_request_body_size,
             hook_path: format!("/{}", config.webhook_url.trim_matches('/')),
             open_hooks: config.webhook_disable_auth,
             events_context: context.child(),
             context,
             logins: Arc::new(Semaphore::new(MAX_LOGINS)),
-            event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
+            event_streams: Arc::new(EventStreams::default()),
             counted: Counted::default(),
         })
     }
@@ -78,11 +84,6 @@ impl Api {
         let configuration = Configuration::OfMaster(Box::new(loaded));
         let master = MasterConnection::new(configuration, Registry::new());
         Arc::new(Self::new(master, config, Context::new(Limits::default())).unwrap())
-    }
-
-    /// Returns the number of event streams.
-    pub(crate) fn streams(&self) -> usize {
-        MAX_EVENT_STREAMS - self.event_streams.available_permits()
     }
 }
 

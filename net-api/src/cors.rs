@@ -51,7 +51,7 @@ pub(crate) async fn allow(State(api): State<Arc<Api>>, request: Request, next: N
 }
 
 /// Returns the value of the header that lets pages of this origin in; none when they are not let in.
-fn allowed(origins: &CorsOrigins, origin: &HeaderValue) -> Option<HeaderValue> {
+pub(crate) fn allowed(origins: &CorsOrigins, origin: &HeaderValue) -> Option<HeaderValue> {
     match origins {
         CorsOrigins::All => Some(HeaderValue::from_static("*")),
         CorsOrigins::Listed(listed) => {

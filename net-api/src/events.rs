@@ -15,7 +15,9 @@ use saline_client::{Client, ClientError};
 use saline_data::{Value, json};
 use saline_messages::{Event, EventCursor, EventsPage, EventsRequest, MAX_EVENTS_WAIT};
 use saline_protocol::transport::Clock;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
+
+use crate::event_streams::StreamPlace;
 
 /// The number of pages that wait for a slow client.
 const BUFFERED_PAGES: usize = 2;
@@ -50,7 +52,7 @@ pub(crate) struct EventStream {
     /// The first page, with which the master confirmed that the user may read events.
     first: EventsPage,
     clock: Clock,
-    _place: OwnedSemaphorePermit,
+    _place: StreamPlace,
 }
 
 impl EventStream {
@@ -62,7 +64,7 @@ impl EventStream {
         client: Client,
         after: Option<EventCursor>,
         clock: Clock,
-        place: OwnedSemaphorePermit,
+        place: StreamPlace,
     ) -> Result<Self, ClientError> {
         let first = client.events_after(request(after, 0)).await?;
         Ok(Self {

@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
+use crate::forwarded::ClientAddress;
 use crate::limits::{
     HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_HEAD, MAX_HEADERS, TLS_TIMEOUT, WRITE_TIMEOUT,
 };
-use crate::request_log::ClientAddress;
 use crate::tls::Certificate;
 use crate::write_timeout::WriteTimeout;
 
@@ -99,7 +99,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ClientAddress(from));
+        request.extensions_mut().insert(ClientAddress::of(from));
         router.clone().call(request)
     });
     let connection = http1::Builder::new()
@@ -147,7 +147,9 @@ mod tests {
         let router = Router::new().route("/", get(async || vec![b'a'; 1_000_000]));
         client.write_all(GET).await.unwrap();
         let began = Clock.now();
-        serve(server, address(), router, std::future::pending()).await;
+        let serving = serve(server, address(), router, std::future::pending());
+        let ended = Clock.deadline(Clock.after(10 * WRITE_TIMEOUT), serving);
+        ended.await.unwrap();
         let taken = Clock.now() - began;
         assert!(
             taken >= WRITE_TIMEOUT && taken < 2 * WRITE_TIMEOUT,

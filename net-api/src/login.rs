@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::response::Response;
-use hyper::header::{COOKIE, HOST, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
+use hyper::header::{COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
+use saline_config::CorsOrigins;
 use saline_messages::LoginToken;
 
 use crate::api::Api;
+use crate::cors;
 use crate::error::ApiError;
+use crate::forwarded::OwnOrigin;
 
 /// The header with the token.
 pub(crate) const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-auth-token");
@@ -27,7 +30,8 @@ impl FromRequestParts<Arc<Api>> for Login {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-        let token = of_request(&parts.method, &parts.headers);
+        let Ok(own) = OwnOrigin::from_request_parts(parts, api).await;
+        let token = of_request(&parts.method, &parts.headers, &own);
         let token = token.ok_or_else(ApiError::no_login)?;
         api.master.check(token).await?;
         Ok(Self(token))
@@ -36,13 +40,14 @@ impl FromRequestParts<Arc<Api>> for Login {
 
 /// Returns the token of a request. A header goes before a cookie, also when what it holds is no token. By a cookie alone only
 /// pages of our own may change something: a browser sends it whoever made the page.
-fn of_request(method: &Method, headers: &HeaderMap) -> Option<LoginToken> {
+fn of_request(method: &Method, headers: &HeaderMap, own: &OwnOrigin) -> Option<LoginToken> {
     if let Some(given) = headers.get(TOKEN_HEADER) {
         return parse(given.to_str().ok()?);
     }
     let token = parse(cookie(headers)?)?;
     let reads = [Method::GET, Method::HEAD].contains(method);
-    (reads || is_own_origin(headers)).then_some(token)
+    let is_own = || headers.get(ORIGIN).is_some_and(|origin| own.is(origin));
+    (reads || is_own()).then_some(token)
 }
 
 /// Reads a token: 64 hexadecimal digits, and nothing else.
@@ -73,21 +78,48 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     cookies.find_map(|cookie| cookie.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
 }
 
-/// Whether a page of this API sends the request: its origin has the host that the request is for.
-fn is_own_origin(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
-        return false;
-    };
-    let authority = origin
-        .strip_prefix("https://")
-        .or_else(|| origin.strip_prefix("http://"));
-    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+/// Who may log in by a request, as far as a browser says whose page sends it: programs, pages of our own, and those of the origins
+/// that may use the API. Otherwise any page could log a browser in with an account of its own, and read what is done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoginOrigin {
+    /// Whether the token comes back in a cookie too, which pages of our own alone can use.
+    pub(crate) takes_cookie: bool,
+}
+
+impl LoginOrigin {
+    fn of_request(
+        headers: &HeaderMap,
+        own: &OwnOrigin,
+        allowed: &CorsOrigins,
+    ) -> Result<Self, ApiError> {
+        let takes_cookie = match headers.get(ORIGIN) {
+            None => true,
+            Some(origin) if own.is(origin) => true,
+            Some(origin) if cors::allowed(allowed, origin).is_some() => false,
+            Some(_) => {
+                return Err(ApiError::Unauthorized(
+                    "the page that logs in is not of the API's origin, and cors_origin does not name it; a proxy before the API \
+                     has to be in trusted_proxies, and to send X-Forwarded-Proto and X-Forwarded-Host"
+                        .to_owned(),
+                ));
+            }
+        };
+        Ok(Self { takes_cookie })
+    }
+}
+
+impl FromRequestParts<Arc<Api>> for LoginOrigin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
+        let Ok(own) = OwnOrigin::from_request_parts(parts, api).await;
+        Self::of_request(&parts.headers, &own, &api.cors_origin)
+    }
 }
 
 /// Has the browser keep the token for so many seconds. Scripts cannot read it, and pages of others do not have it sent.
-pub(crate) fn set_cookie(response: &mut Response, token: &str, seconds: u64, over_tls: bool) {
-    let secure = if over_tls { "; Secure" } else { "" };
+pub(crate) fn set_cookie(response: &mut Response, token: &str, seconds: u64, own: &OwnOrigin) {
+    let secure = if own.is_https() { "; Secure" } else { "" };
     let cookie = format!(
         "{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
     );
@@ -97,12 +129,13 @@ pub(crate) fn set_cookie(response: &mut Response, token: &str, seconds: u64, ove
 }
 
 /// Has the browser forget the token.
-pub(crate) fn clear_cookie(response: &mut Response, over_tls: bool) {
-    set_cookie(response, "", 0, over_tls);
+pub(crate) fn clear_cookie(response: &mut Response, own: &OwnOrigin) {
+    set_cookie(response, "", 0, own);
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HOST;
     use proptest::prelude::*;
 
     use super::*;
@@ -115,6 +148,33 @@ mod tests {
             (name.clone(), value)
         });
         entries.collect()
+    }
+
+    /// Returns the origin of an API that serves TLS and has no proxy.
+    fn own(entries: &[(HeaderName, &str)]) -> OwnOrigin {
+        OwnOrigin::new(true, false, &headers(entries))
+    }
+
+    #[test]
+    fn a_page_of_another_origin_does_not_log_a_browser_in() {
+        let listed = CorsOrigins::Listed(vec!["https://ops.example".to_owned()]);
+        let takes_cookie = |allowed: &CorsOrigins, origin: &str| {
+            let entries = [(HOST, "api.example"), (ORIGIN, origin)];
+            let origin = LoginOrigin::of_request(&headers(&entries), &own(&entries), allowed);
+            origin.ok().map(|origin| origin.takes_cookie)
+        };
+        assert_eq!(takes_cookie(&listed, "https://api.example"), Some(true));
+        assert_eq!(takes_cookie(&listed, "https://ops.example"), Some(false));
+        for origin in ["https://evil.example", "http://api.example", "null", ""] {
+            assert_eq!(takes_cookie(&listed, origin), None, "{origin}");
+        }
+        assert_eq!(
+            takes_cookie(&CorsOrigins::All, "https://evil.example"),
+            Some(false)
+        );
+        let program = [(HOST, "api.example")];
+        let program = LoginOrigin::of_request(&headers(&program), &own(&program), &listed);
+        assert!(program.unwrap().takes_cookie);
     }
 
     #[test]
@@ -138,10 +198,12 @@ mod tests {
     #[test]
     fn a_cookie_changes_something_for_pages_of_our_own_alone() {
         let cookie = format!("other=1; session_id={TOKEN}");
-        let get =
-            |entries: &[(HeaderName, &str)]| of_request(&Method::GET, &headers(entries)).is_some();
-        let post =
-            |entries: &[(HeaderName, &str)]| of_request(&Method::POST, &headers(entries)).is_some();
+        let get = |entries: &[(HeaderName, &str)]| {
+            of_request(&Method::GET, &headers(entries), &own(entries)).is_some()
+        };
+        let post = |entries: &[(HeaderName, &str)]| {
+            of_request(&Method::POST, &headers(entries), &own(entries)).is_some()
+        };
         let host = (HOST, "api.example.org:8000");
         assert!(get(&[(COOKIE, &cookie)]));
         assert!(!post(&[(COOKIE, &cookie)]));
@@ -149,6 +211,7 @@ mod tests {
         for (origin, is_ours) in [
             ("https://api.example.org:8000", true),
             ("https://API.example.org:8000", true),
+            ("http://api.example.org:8000", false),
             ("https://api.example.org", false),
             ("https://evil.example.org", false),
             ("https://evil.example.org/api.example.org:8000", false),
@@ -165,8 +228,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_header_is_read_or_refused(cookie in "[ -~]{0,200}", origin in "[ -~]{0,80}") {
-            let headers = headers(&[(COOKIE, &cookie), (ORIGIN, &origin), (HOST, "h")]);
-            let _ = of_request(&Method::POST, &headers);
+            let entries = [(COOKIE, &*cookie), (ORIGIN, &origin), (HOST, "h")];
+            let (headers, own) = (headers(&entries), own(&entries));
+            let _ = of_request(&Method::POST, &headers, &own);
+            let _ = LoginOrigin::of_request(&headers, &own, &CorsOrigins::Listed(Vec::new()));
         }
     }
 }

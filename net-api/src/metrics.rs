@@ -24,7 +24,7 @@ impl MetricsSource for Api {
         metrics.gauge(
             "saline_api_event_streams",
             "Clients that listen to events.",
-            self.streams(),
+            self.event_streams.count(),
         );
         metrics
     }

@@ -1,6 +1,5 @@
 //! A line in the log for each request, with an id that the client gets too.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -13,16 +12,10 @@ use saline_messages::random;
 use saline_protocol::transport::{Clock, Instant};
 
 use crate::api::Api;
+use crate::forwarded::{client_address, is_by_proxy};
 
-/// The header with the id of a request. A proxy in front of the API may set it.
+/// The header with the id of a request. A trusted proxy in front of the API may set it.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The header in which a proxy tells who it asks for.
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// The address that a request came from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
 /// Has the request answered, counts it and logs it. A request whose client goes before it is answered has a line too.
 pub(crate) async fn log(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
@@ -50,14 +43,13 @@ struct RequestLine {
 
 impl RequestLine {
     fn of(api: &Api, request: &Request) -> Self {
-        let from = request.extensions().get::<ClientAddress>();
-        let from =
-            from.map(|from| client_address(&api.trusted_proxies, from.0.ip(), request.headers()));
+        let (extensions, headers) = (request.extensions(), request.headers());
+        let from = client_address(&api.trusted_proxies, extensions, headers);
         Self {
             from: from.map_or_else(String::new, |from| from.to_string()),
             method: request.method().clone(),
             path: redacted(request.uri().path(), request.uri().query().is_some()),
-            id: request_id(request),
+            id: request_id(headers, is_by_proxy(&api.trusted_proxies, extensions)),
             began: Clock.now(),
             is_written: false,
         }
@@ -85,23 +77,9 @@ impl Drop for RequestLine {
     }
 }
 
-/// Returns the address of the client: the last one that a trusted proxy tells and that is no trusted proxy itself.
-fn client_address(trusted: &[IpAddr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-    if !trusted.contains(&peer) {
-        return peer;
-    }
-    let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
-    let lines = lines.filter_map(|line| line.to_str().ok());
-    let mut hops = lines
-        .flat_map(|line| line.rsplit(','))
-        .map(|hop| hop.trim().parse());
-    let told = hops.find(|hop| hop.as_ref().map_or(true, |hop| !trusted.contains(hop)));
-    told.and_then(Result::ok).unwrap_or(peer)
-}
-
-/// Returns the id that came with a request, if it is one, or a new one.
-fn request_id(request: &Request) -> String {
-    let given = request.headers().get(REQUEST_ID);
+/// Returns the id that a trusted proxy gave a request, if it is one, or a new one.
+fn request_id(headers: &HeaderMap, by_proxy: bool) -> String {
+    let given = headers.get(REQUEST_ID).filter(|_| by_proxy);
     let given = given.and_then(|id| id.to_str().ok());
     let is_id = |id: &&str| {
         (1..=64).contains(&id.len())
@@ -135,25 +113,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trusted_proxies_alone_are_believed() {
-        let [client, forged, proxy]: [IpAddr; 3] =
-            ["192.0.2.7", "192.0.2.9", "10.0.0.1"].map(|text| text.parse().unwrap());
+    fn trusted_proxies_alone_give_requests_their_ids() {
         let mut headers = HeaderMap::new();
-        let told = HeaderValue::from_static("192.0.2.9, 192.0.2.7, 10.0.0.1");
-        headers.insert(FORWARDED_FOR, told);
-        assert_eq!(client_address(&[proxy], proxy, &headers), client);
-        assert_eq!(client_address(&[], proxy, &headers), proxy);
-        assert_eq!(client_address(&[proxy], client, &headers), client);
-        assert_eq!(client_address(&[proxy], proxy, &HeaderMap::new()), proxy);
-        assert_eq!(
-            client_address(&[proxy, client, forged], proxy, &headers),
-            proxy
-        );
-        headers.insert(
-            FORWARDED_FOR,
-            HeaderValue::from_static("192.0.2.9, nonsense"),
-        );
-        assert_eq!(client_address(&[proxy], proxy, &headers), proxy);
+        headers.insert(REQUEST_ID, HeaderValue::from_static("of-the-proxy"));
+        assert_eq!(request_id(&headers, true), "of-the-proxy");
+        assert_ne!(request_id(&headers, false), "of-the-proxy");
+        headers.insert(REQUEST_ID, HeaderValue::from_static("no id\tat all"));
+        assert_eq!(request_id(&headers, true).len(), 16);
     }
 
     #[test]

@@ -21,9 +21,12 @@ use crate::master_connection::MasterConnection;
 use crate::settings;
 use crate::tls::Certificate;
 
-/// How long a stopping API goes on with the requests that it has begun. With [`SHUTDOWN`] it is less than the service manager's
-/// `TimeoutStopSec`.
-const DRAIN: Duration = Duration::from_secs(8);
+/// How long a stopping API goes on with the requests that it has begun. The three times together are less than the service
+/// manager's `TimeoutStopSec`.
+const DRAIN: Duration = Duration::from_secs(6);
+
+/// How long a stopping API may take to end the logins of the requests that it did not answer.
+const LOG_OUT: Duration = Duration::from_secs(2);
 
 /// How long a stopping API may take to end what is left then.
 const SHUTDOWN: Duration = Duration::from_secs(4);
@@ -175,7 +178,7 @@ async fn serve(
         };
         match signal {
             Signal::Report => {
-                tracing::warn!("{} clients listen to events", api.streams());
+                tracing::warn!("{} clients listen to events", api.event_streams.count());
             }
             Signal::Reload => {
                 supervision.manager.reloading();
@@ -206,7 +209,8 @@ fn read_again(certificate: Option<&Certificate>) {
     }
 }
 
-/// Accepts no more, ends the event streams, and waits for the answers to the requests that were begun.
+/// Accepts no more, ends the event streams, and waits for the answers to the requests that were begun, and for the ends of the
+/// logins of those that are cut.
 async fn drain(api: &Api, accepting: &Context, connections: &Context) {
     accepting.cancel.cancel();
     api.events_context.cancel.cancel();
@@ -214,6 +218,19 @@ async fn drain(api: &Api, accepting: &Context, connections: &Context) {
     let drained = connections.tracker.wait();
     if Clock.deadline(Clock.after(DRAIN), drained).await.is_err() {
         tracing::warn!("some requests did not end in time, and are not answered");
+        connections.cancel.cancel();
+    }
+    let logged_out = async {
+        connections.tracker.wait().await;
+        api.context.tracker.close();
+        api.context.tracker.wait().await;
+    };
+    if Clock
+        .deadline(Clock.after(LOG_OUT), logged_out)
+        .await
+        .is_err()
+    {
+        tracing::warn!("some logins were not ended in time, and stay until they expire");
     }
 }
 
@@ -238,7 +255,7 @@ async fn end(api: &Api, contexts: &[&Context]) {
 /// Returns the health of the API: whether its master answers.
 async fn health(api: Arc<Api>) -> Health {
     let mut health = Health::of_this_process();
-    health.fact("event_streams", api.streams());
+    health.fact("event_streams", api.event_streams.count());
     match api.master.ping().await {
         Ok(()) => health.fact("master", "answers"),
         Err(error) => health.problem(format!("the master cannot be asked: {error}")),

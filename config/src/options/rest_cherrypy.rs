@@ -58,7 +58,7 @@ pub(super) const fn rest_cherrypy<C: ApiListenerRole>() -> OptionDoc<C> {
                of this machine alone; `app` (a file) and `app_path` (`/app`); `static` (a folder) and `static_path` \
                (`/static`); `cors_origin` (origins, or `'*'`); `webhook_url` (`/hook`) and `webhook_disable_auth`; \
                `max_request_body_size` (`1M`). Beside these `trusted_proxies`: the addresses that are believed in \
-               `X-Forwarded-For`. In the file of a master for an API on its host that has no file `api`. Not set: no API is served.",
+               `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Request-Id`. In the file of a master for an API on its host that has no file `api`. Not set: no API is served.",
         read: |config, given| {
             *config.rest_cherrypy() = given.optional(read)?;
             Ok(())

@@ -1,11 +1,13 @@
-//! The application: one page, for every GET by which a browser wants one.
+//! The application: one page, for every GET by which a browser wants one. The page names its files as they are called below the root, so
+//! a browser that asks for a path below another one is sent to the path of the page.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hyper::Method;
+use hyper::header::LOCATION;
+use hyper::{Method, StatusCode};
 
 use super::console;
 use crate::answers::prefers_page;
@@ -26,8 +28,11 @@ pub(super) async fn serve_pages(
     let is_page = request.method() == Method::GET
         && !api.files.is_static(path)
         && (api.files.is_app(path) || prefers_page(request.headers()));
-    match is_page {
-        true => api.files.app(&api.context).await.into_response(),
-        false => next.run(request).await,
+    if !is_page {
+        return next.run(request).await;
+    }
+    match api.files.elsewhere(path) {
+        Some(location) => (StatusCode::FOUND, [(LOCATION, location)]).into_response(),
+        None => api.files.app(&api.context).await.into_response(),
     }
 }

@@ -38,10 +38,7 @@ pub(super) async fn stream(
             Some(id.ok_or_else(refused)?)
         }
     };
-    let place = Arc::clone(&api.event_streams).try_acquire_owned();
-    let place = place.map_err(|_| {
-        ApiError::Unavailable("as many clients as may listen to events do".to_owned())
-    })?;
+    let place = api.event_streams.take(token)?;
     let client = api.master.acting(token, None).await?;
     let stream = EventStream::begin(client, after, api.events_context.clock, place).await?;
     let (body, task) = stream.into_body();

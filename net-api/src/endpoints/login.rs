@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::forwarded::OwnOrigin;
 use crate::limits::{LOGIN_TIMEOUT, WholeBody};
-use crate::login::{TOKEN_HEADER, set_cookie, write};
+use crate::login::{LoginOrigin, TOKEN_HEADER, set_cookie, write};
 use crate::lowstate::{self, Chunk};
 use crate::temporary_login::TemporaryLogin;
 
@@ -38,10 +39,12 @@ pub(super) async fn ask(format: Format) -> Response {
     ]))
 }
 
-/// Logs a user in. The token comes back in the body, in a header, and in a cookie.
+/// Logs a user in. The token comes back in the body, in a header, and, for pages of our own and programs, in a cookie.
 pub(super) async fn log_in(
     State(api): State<Arc<Api>>,
     format: Format,
+    origin: LoginOrigin,
+    own: OwnOrigin,
     headers: HeaderMap,
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
@@ -55,7 +58,9 @@ pub(super) async fn log_in(
     if let Ok(token) = HeaderValue::from_str(&token) {
         response.headers_mut().insert(TOKEN_HEADER, token);
     }
-    set_cookie(&mut response, &token, seconds, api.over_tls);
+    if origin.takes_cookie {
+        set_cookie(&mut response, &token, seconds, &own);
+    }
     login.keep();
     Ok(response)
 }

@@ -9,6 +9,7 @@ use saline_data::Value;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::forwarded::OwnOrigin;
 use crate::login::{Login, clear_cookie};
 
 /// Ends the login of the request.
@@ -16,10 +17,11 @@ pub(super) async fn log_out(
     State(api): State<Arc<Api>>,
     format: Format,
     Login(token): Login,
+    own: OwnOrigin,
 ) -> Result<Response, ApiError> {
     api.master.client().await?.log_out(token).await?;
     let said = Value::from("Your token has been cleared");
     let mut response = format.answer(&Value::map([("return", said)]));
-    clear_cookie(&mut response, api.over_tls);
+    clear_cookie(&mut response, &own);
     Ok(response)
 }

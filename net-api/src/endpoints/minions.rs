@@ -51,7 +51,7 @@ async fn grains(
     let entries = entries.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let chunk = Chunk::new(entries.to_vec())?;
     let returned = clients::carry_out(api, token, &chunk).await?;
-    Ok(format.answer(&Value::map([("return", Value::List(returned))])))
+    Ok(format.returned(returned))
 }
 
 /// Begins the jobs of the body, and says where their returns will be.

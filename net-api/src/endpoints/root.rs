@@ -38,5 +38,5 @@ pub(super) async fn run(
     for chunk in &chunks {
         returned.extend(clients::carry_out(&api, token, chunk).await?);
     }
-    Ok(format.answer(&Value::map([("return", Value::List(returned))])))
+    Ok(format.returned(returned))
 }

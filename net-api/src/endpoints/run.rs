@@ -28,7 +28,7 @@ pub(super) async fn run(
     for chunk in &chunks {
         returned.extend(one(&api, chunk).await?);
     }
-    Ok(format.answer(&Value::map([("return", Value::List(returned))])))
+    Ok(format.returned(returned))
 }
 
 async fn one(api: &Arc<Api>, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {

@@ -37,6 +37,12 @@ const KINDS: [(&str, &str); 14] = [
     ("woff2", "font/woff2"),
 ];
 
+/// The path of the built-in page, with its files below it.
+const BUILT_IN: &str = "/app";
+
+/// The most steps up that a browser is sent at once; from a path that is deeper it takes several turns.
+const MAX_DEPTH: usize = 64;
+
 /// The application and its files.
 #[derive(Debug, Default)]
 pub(crate) struct StaticFiles {
@@ -74,13 +80,34 @@ impl StaticFiles {
 
     /// Returns the name of a file of the built-in application; none for other paths, and where another one is served.
     pub(super) fn built_in<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let below = path.strip_prefix("/app/");
+        let below = path.strip_prefix(BUILT_IN)?.strip_prefix('/');
         below.filter(|_| self.app.is_none())
     }
 
-    /// Whether a path is that of the application.
+    /// Whether a path is that of the application, also with a slash behind it.
     pub(super) fn is_app(&self, path: &str) -> bool {
-        path == self.app_path
+        let path = path.strip_suffix('/').unwrap_or(path);
+        path == self.app_path || path == self.page_path()
+    }
+
+    /// Returns the path at which the names of files in the page are right.
+    fn page_path(&self) -> &str {
+        match self.app {
+            Some(_) => &self.app_path,
+            None => BUILT_IN,
+        }
+    }
+
+    /// Returns where a browser is sent that asks for a page by this path; none where it gets the page itself. As a path from there,
+    /// since a proxy may serve the API below a path of its own.
+    pub(super) fn elsewhere(&self, path: &str) -> Option<String> {
+        let below = path.matches('/').count().saturating_sub(1);
+        if below == 0 || path == self.page_path() {
+            return None;
+        }
+        let page = self.page_path().trim_start_matches('/');
+        let up = "../".repeat(below.min(MAX_DEPTH));
+        Some(format!("{up}{page}"))
     }
 
     /// Returns the page of the application; the built-in one where no other is named.
@@ -140,4 +167,39 @@ pub(super) fn served(name: &str, bytes: Vec<u8>) -> Response {
 
 fn absent() -> ApiError {
     ApiError::NotFound("there is no such file".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_sent_to_where_the_names_in_the_page_are_right() {
+        let mut settings = RestCherrypyConfig::on_port(0);
+        let files = StaticFiles::open(&settings).unwrap();
+        for (path, elsewhere) in [
+            ("/", None),
+            ("/app", None),
+            ("/minions", None),
+            ("/app/", Some("../app")),
+            ("/jobs/20261121091409931549", Some("../app")),
+            ("/jobs/1/2/", Some("../../../app")),
+            ("//evil.example", Some("../app")),
+        ] {
+            assert_eq!(files.elsewhere(path).as_deref(), elsewhere, "{path}");
+        }
+        assert!(files.is_app("/app") && files.is_app("/app/"));
+        settings.app_path = "/ui/salt".to_owned();
+        let built_in = StaticFiles::open(&settings).unwrap();
+        assert_eq!(built_in.elsewhere("/ui/salt").as_deref(), Some("../app"));
+        assert!(built_in.is_app("/ui/salt") && built_in.is_app("/app"));
+        settings.app = Some(PathBuf::from("index.html"));
+        let other = StaticFiles::open(&settings).unwrap();
+        assert_eq!(other.elsewhere("/ui/salt"), None);
+        assert_eq!(
+            other.elsewhere("/ui/salt/").as_deref(),
+            Some("../../ui/salt")
+        );
+        assert!(!other.is_app("/app"));
+    }
 }

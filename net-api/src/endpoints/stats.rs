@@ -21,7 +21,10 @@ pub(super) async fn stats(
     let statuses = statuses.map(|(class, count)| (class, Value::from(count)));
     let numbers = Value::map([
         ("answers", Value::map(statuses)),
-        ("event_streams", Value::from(api.streams() as u64)),
+        (
+            "event_streams",
+            Value::from(api.event_streams.count() as u64),
+        ),
     ]);
     Ok(format.answer(&Value::map([("saline-api", numbers)])))
 }

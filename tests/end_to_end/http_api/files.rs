@@ -31,6 +31,18 @@ fn browsers_get_the_application_and_nothing_beside_its_folder() {
             "{answer:?}"
         );
     }
+    // Where the names of files in the page would be wrong, a browser is sent to where they are right.
+    for (path, elsewhere) in [
+        ("/app/", "../app"),
+        ("/jobs/20261121091409931549", "../app"),
+    ] {
+        let answer = api.ask(path, &page);
+        assert_eq!(answer.status, 302, "{path}: {answer:?}");
+        let location = format!("location: {elsewhere}\r\n");
+        assert!(answer.head.contains(&location), "{answer:?}");
+        let followed = api.ask(path, &[&page[..], &["-L"]].concat());
+        assert!(followed.body.ends_with("<html>the app</html>"), "{path}");
+    }
     assert_eq!(api.ask("/app", &[]).body, "<html>the app</html>");
     let answer = api.ask("/", &["-H", "Accept: application/json"]);
     assert_eq!(answer.expect(200)["return"], "Welcome");

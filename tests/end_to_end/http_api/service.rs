@@ -30,7 +30,10 @@ fn the_api_runs_without_a_master_and_says_that_there_is_none() {
 
 #[test]
 fn requests_have_bounds_and_forms() {
-    let mut fleet = Fleet::new("tcp", &options("  max_request_body_size: 1024\n"));
+    let mut fleet = Fleet::new(
+        "tcp",
+        &options("  max_request_body_size: 1024\n  trusted_proxies: [127.0.0.1]\n"),
+    );
     fleet.start_master();
     let api = Api::start(&fleet);
     let large = json!({"username": "a".repeat(2_000)});
@@ -56,6 +59,10 @@ fn requests_have_bounds_and_forms() {
         "{answer:?}"
     );
     assert!(!answer.head.contains("access-control"), "{answer:?}");
+    let other = ["--interface", "127.0.0.2", "-H", "X-Request-Id: made-up"];
+    let answer = api.ask("/", &other);
+    assert!(!answer.head.contains("made-up"), "{answer:?}");
+    assert!(answer.head.contains("x-request-id: "), "{answer:?}");
 }
 
 #[test]
