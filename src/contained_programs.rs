@@ -20,6 +20,7 @@ pub fn run(registry: &Registry, before_daemon: impl FnOnce()) -> Option<ExitCode
     let name = std::env::args_os().next()?;
     let registry = || registry.clone();
     let words = std::env::args_os;
+    let parameters_of = saline_minion::modules::parameters_of;
     Some(match Path::new(&name).file_name()?.to_str()? {
         "saline-master" => {
             before_daemon();
@@ -31,14 +32,11 @@ pub fn run(registry: &Registry, before_daemon: impl FnOnce()) -> Option<ExitCode
         }
         "saline-api" => {
             before_daemon();
-            saline_net_api::run(registry())
+            saline_net_api::run(registry(), parameters_of)
         }
         "saline-exec" => saline_exec::main(),
         job_process::PROGRAM => job_process::main(),
-        "saline" => {
-            let parameters_of = saline_minion::modules::parameters_of;
-            operator(saline_cli::saline(words(), registry(), parameters_of))
-        }
+        "saline" => operator(saline_cli::saline(words(), registry(), parameters_of)),
         "saline-key" => {
             let offline = |config: &_, request| saline_master::keys::offline(config, &request);
             operator(saline_cli::saline_key(words(), registry(), offline))

@@ -39,15 +39,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use saline_config::MasterConfig;
-use saline_functions::Parameter;
 use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
 
 pub use commands::call::{FunctionCall, FunctionReturn};
 pub use completion::{Program, complete};
-
-/// Returns the parameters of a function by its full name; none of an unknown function.
-pub type ParametersOf = fn(&str) -> &'static [Parameter];
+pub use saline_client::ParametersOf;
 
 /// `saline`: runs a function on minions and prints what they return. The first of `words` is the
 /// program's name. The arguments of secret parameters are secret without being asked, of functions that `parameters_of`

@@ -88,8 +88,20 @@ impl Client {
     /// # Cancel safety
     /// The request changes nothing.
     pub async fn ping(&self) -> Result<(), ClientError> {
+        self.own_name().await.map(drop)
+    }
+
+    /// Asks the master for the name of the user, the operator or the API that it takes this client for: that of the login, for
+    /// one that acts for a user.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn own_name(&self) -> Result<String, ClientError> {
         match self.ask(&OperatorRequest::Ping).await? {
-            OperatorReply::Pong => Ok(()),
+            OperatorReply::Pong(name) => Ok(name),
             _ => Err(ClientError::WrongAnswer("Ping")),
         }
     }

@@ -10,6 +10,8 @@ use saline_messages::{
 };
 use saline_targeting::{CompiledTarget, Target, TargetError};
 
+use crate::JobCall;
+
 /// The secret arguments of a job, by their places among all arguments, in the order of these. `Debug` shows the places alone.
 #[derive(Clone, PartialEq, Default)]
 pub struct SecretArguments(pub Vec<(ArgumentPlace, Value)>);
@@ -82,6 +84,13 @@ impl JobSpec {
             returners: Vec::new(),
             allow_unknown_functions: false,
         }
+    }
+
+    /// Describes a job of this call on the minions of `target`, asked by `root`.
+    pub fn of_call(target: CompiledTarget, call: JobCall) -> Self {
+        Self::new(target, call.fun)
+            .with_arguments(call.arg)
+            .with_secrets(call.secrets)
     }
 
     /// Describes a run of `fun` on the minions that a glob matches.

@@ -58,7 +58,7 @@ pub enum OperatorRequest {
     Tokens(TokenRequest),
     /// Hands in files for the minions of a job.
     Upload(UploadRequest),
-    /// Asks for nothing but a reply.
+    /// Asks whether the master replies, and as whom it takes the one who asks.
     Ping,
     /// Logs a user in.
     Login(LoginRequest),
@@ -184,8 +184,8 @@ pub enum OperatorReply {
     Tokens(TokenReply),
     /// The reply to `Upload`.
     Upload(UploadReply),
-    /// The reply to `Ping`.
-    Pong,
+    /// The reply to `Ping`, to the user, operator or API of this name.
+    Pong(String),
     /// The reply to `Login`.
     Login(LoginReply),
     /// The reply to `Logout`, whether there was such a login or not.

@@ -794,7 +794,7 @@ fn operator(lines: &mut String) {
         let said = OperatorReply::Upload(said);
         reply(lines, &format!("Upload.{verb}"), said);
     }
-    reply(lines, "Pong", OperatorReply::Pong);
+    reply(lines, "Pong", OperatorReply::Pong("alice".into()));
     let logged_in = LoggedIn {
         start: 300,
         expire: 301,

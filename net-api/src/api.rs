@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use saline_client::ParametersOf;
 use saline_config::{CorsOrigins, RestCherrypyConfig};
 use saline_daemon::DurationHistogram;
 use saline_protocol::transport::Context;
@@ -19,6 +20,8 @@ use crate::master_connection::MasterConnection;
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) master: MasterConnection,
+    /// Tells which arguments of jobs are secret.
+    pub(crate) parameters_of: ParametersOf,
     pub(crate) files: StaticFiles,
     /// Whether connections to the API are encrypted.
     pub(crate) over_tls: bool,
@@ -47,11 +50,13 @@ impl Api {
     /// When the folder of static files cannot be opened.
     pub(crate) fn new(
         master: MasterConnection,
+        parameters_of: ParametersOf,
         config: &RestCherrypyConfig,
         context: Context,
     ) -> io::Result<Self> {
         Ok(Self {
             master,
+            parameters_of,
             files: StaticFiles::open(config)?,
             over_tls: config.ssl.is_some(),
             cors_origin: config.cors_origin.clone(),
@@ -83,7 +88,7 @@ impl Api {
         let loaded = MasterConfig::load(folder.path(), &[]).unwrap();
         let configuration = Configuration::OfMaster(Box::new(loaded));
         let master = MasterConnection::new(configuration, Registry::new());
-        Arc::new(Self::new(master, config, Context::new(Limits::default())).unwrap())
+        Arc::new(Self::new(master, |_| &[], config, Context::new(Limits::default())).unwrap())
     }
 }
 

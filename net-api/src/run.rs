@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_client::ParametersOf;
 use saline_config::RestCherrypyConfig;
 use saline_daemon::logging::Log;
 use saline_daemon::{
@@ -47,15 +48,16 @@ pub fn command_line() -> clap::Command {
     saline_daemon::command_line(PROGRAM, ABOUT)
 }
 
-/// Runs the HTTP API with the transports of `registry` until it is told to end: the whole of a `saline-api`'s main. Reads the
-/// command line of the process.
-pub fn run(registry: Registry) -> ExitCode {
+/// Runs the HTTP API with the transports of `registry` until it is told to end: the whole of a `saline-api`'s main. The arguments
+/// of secret parameters are secret without being asked, of functions that `parameters_of` knows. Reads the command line of the
+/// process.
+pub fn run(registry: Registry, parameters_of: ParametersOf) -> ExitCode {
     let arguments = match saline_daemon::parse(PROGRAM, ABOUT, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     let done = match arguments.task {
-        Task::Run => start(registry, &arguments).map(|()| ExitCode::SUCCESS),
+        Task::Run => start(registry, parameters_of, &arguments).map(|()| ExitCode::SUCCESS),
         Task::Check => check(&registry, &arguments),
         Task::Health => Configuration::load(&registry, &arguments)
             .map(|loaded| saline_daemon::print_health(PROGRAM, &loaded.folder()))
@@ -98,7 +100,11 @@ fn certificate(
     Ok(files.map(Certificate::read).transpose()?.map(Arc::new))
 }
 
-fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn start(
+    registry: Registry,
+    parameters_of: ParametersOf,
+    arguments: &Arguments,
+) -> Result<(), Box<dyn Error>> {
     let loaded = Configuration::load(&registry, arguments)?;
     // Before anything is made, so that all of it belongs to that user.
     let own_user = loaded.own_user();
@@ -115,11 +121,17 @@ fn start(registry: Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve(registry, arguments, loaded, lock, &log))
+        .block_on(serve(
+            (registry, parameters_of),
+            arguments,
+            loaded,
+            lock,
+            &log,
+        ))
 }
 
 async fn serve(
-    registry: Registry,
+    (registry, parameters_of): (Registry, ParametersOf),
     arguments: &Arguments,
     loaded: Configuration,
     _lock: InstanceLock,
@@ -136,7 +148,7 @@ async fn serve(
     let bound = listener.local_addr()?;
     let context = Context::new(Limits::default());
     let master = MasterConnection::new(loaded.clone(), registry.clone());
-    let api = Api::new(master, &listener_config, context.child());
+    let api = Api::new(master, parameters_of, &listener_config, context.child());
     let api = Arc::new(api.map_err(|error| format!("rest_cherrypy: static: {error}"))?);
     let mut supervision = Supervision::start(&loaded.folder());
     let pid_file = loaded.pid_file(arguments);

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use saline_client::{Client, JobSpec, SecretArguments};
+use saline_client::{Client, JobCall, JobSpec};
 use saline_data::Value;
 use saline_data::printable::escape_line;
-use saline_functions::take_secrets;
-use saline_messages::{Arguments, Jid, compound};
+use saline_messages::Jid;
 use saline_protocol::transport::Registry;
 use saline_targeting::CompiledTarget;
 
@@ -51,8 +50,8 @@ pub(crate) async fn saline(
     }
     // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
-    let arg = match call_arguments(&arguments, io::stdin(), parameters_of) {
-        Ok(arg) => arg,
+    let call = match job_call(&arguments, io::stdin(), parameters_of) {
+        Ok(call) => call,
         Err(line) => {
             screen.note(format!("saline: error: {}", escape_line(&line)));
             return Ok(exit::USAGE);
@@ -110,7 +109,7 @@ pub(crate) async fn saline(
             publish(
                 screen,
                 &arguments,
-                (target, arg),
+                (target, call),
                 user,
                 client,
                 heartbeat,
@@ -123,49 +122,39 @@ pub(crate) async fn saline(
     code
 }
 
-/// Returns the arguments of the function, and apart from them those that are secret: because of their parameters, or
+/// Returns the function with its arguments, and apart from them those that are secret: because of their parameters, or
 /// because the operator marked them.
 ///
 /// # Errors
 /// One line that names the argument whose value cannot be read.
-fn call_arguments(
+fn job_call(
     arguments: &SalineArguments,
     input: impl Read,
     parameters_of: ParametersOf,
-) -> Result<(Arguments, SecretArguments), String> {
-    let mut calls = arguments.calls()?;
-    if let [(function, arg)] = &mut calls[..] {
-        let SecretArguments(marked) = arguments.secrets.read(input)?;
-        let mut secrets = take_secrets(parameters_of(function), arg);
-        secrets.extend(marked);
-        return Ok((std::mem::take(arg), SecretArguments(secrets)));
-    }
-    for (function, arg) in &mut calls {
-        if !take_secrets(parameters_of(function), arg).is_empty() {
-            return Err(format!(
-                "{function} has secret arguments, which are for a job of one function: run it by itself"
-            ));
-        }
-    }
-    let (_, arg) = compound(&calls);
-    let secrets = Vec::new();
-    Ok((arg, SecretArguments(secrets)))
+) -> Result<JobCall, String> {
+    let calls = arguments.calls()?;
+    // Of several functions none is marked.
+    let marked = match calls.len() {
+        1 => arguments.secrets.read(input)?.0,
+        _ => Vec::new(),
+    };
+    let mut call = JobCall::of(calls, parameters_of).map_err(|error| error.to_string())?;
+    call.secrets.0.extend(marked);
+    Ok(call)
 }
 
 async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
-    (target, (arg, secrets)): (CompiledTarget, (Arguments, SecretArguments)),
+    (target, call): (CompiledTarget, JobCall),
     user: String,
     client: &Client,
     heartbeat: Duration,
     interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
     let options = settings::options_to_repeat(&arguments.common);
-    let spec = JobSpec::new(target.clone(), arguments.function())
+    let spec = JobSpec::of_call(target.clone(), call)
         .including_unknown(arguments.targeting.include_unknown)
-        .with_arguments(arg)
-        .with_secrets(secrets)
         .asked_by(user.clone())
         .with_timeout(arguments.timeout)
         .with_ttl(arguments.ttl)
@@ -264,6 +253,7 @@ mod tests {
     use std::borrow::Cow;
 
     use saline_functions::{Parameter, ParameterKind};
+    use saline_messages::Arguments;
 
     use super::*;
     use crate::screen::Printed;
@@ -289,12 +279,13 @@ mod tests {
                 "user.add" => PARAMETERS,
                 _ => &[],
             };
-            let (arg, SecretArguments(secrets)) =
-                call_arguments(&arguments, &b"marked"[..], parameters_of).unwrap();
-            let places = secrets
+            let call = job_call(&arguments, &b"marked"[..], parameters_of).unwrap();
+            let places = call
+                .secrets
+                .0
                 .iter()
                 .map(|(place, value)| (place.to_string(), value.clone()));
-            (arg, places.collect::<Vec<_>>())
+            (call.arg, places.collect::<Vec<_>>())
         };
         let plain = |positional: &[&str]| Arguments {
             positional: positional.iter().map(|text| Value::from(*text)).collect(),

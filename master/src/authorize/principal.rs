@@ -113,6 +113,22 @@ impl Principal {
         }
     }
 
+    /// Returns the name of the principal alone, as its own kind has it.
+    pub(crate) fn own_name(&self) -> String {
+        match self {
+            Self::LocalUser(user) => user.name.clone(),
+            Self::ExternalUser(user) => user.name.clone(),
+            Self::Api(name) => name.to_string(),
+            Self::LocalRoot
+            | Self::MasterUser
+            | Self::Operator(_)
+            | Self::Schedule(_)
+            | Self::Reaction(_)
+            | Self::Minion(_)
+            | Self::Caller(_) => self.owner(),
+        }
+    }
+
     /// Returns the origin of the events that this principal causes.
     pub fn event_origin(&self) -> EventOrigin {
         match self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_data::{Packed, Value};
 use saline_messages::{
     ActAsRequest, KeyRequest, LoggedIn, LoginReply, LoginRequest, LoginToken, OperatorReply,
-    OperatorRequest, RefusedVerb, TokenRequest, decode,
+    OperatorRequest, RefusedVerb, RunnerRequest, TokenRequest, decode,
 };
 use saline_protocol::transport::Context;
 
@@ -175,9 +175,15 @@ impl LoginVerbs {
             groups: login.groups.clone(),
             through: principal.to_string(),
         }));
-        let Ok(asked) = decode::<OperatorRequest>(&request.request) else {
+        let Ok(mut asked) = decode::<OperatorRequest>(&request.request) else {
             return Err(NotOpened::Malformed);
         };
+        // The master knows who asks, whatever the program says that brings the request.
+        match &mut asked {
+            OperatorRequest::Publish(order) => order.user.clone_from(&login.user),
+            OperatorRequest::Runner(RunnerRequest::Run(call)) => call.user.clone_from(&login.user),
+            _ => {}
+        }
         let refuse = |why: String| Err(NotOpened::NotAllowed(format!("{user} may not: {why}")));
         match &asked {
             OperatorRequest::Login(_) | OperatorRequest::Logout(_) | OperatorRequest::ActAs(_) => {

@@ -161,7 +161,7 @@ async fn a_key_that_goes_takes_the_events_with_it() {
         for _ in 0..10 {
             assert_eq!(
                 reader.order(OperatorRequest::Ping).await,
-                OperatorReply::Pong
+                OperatorReply::Pong("reader".to_owned())
             );
         }
         let key = deployment.config.paths.pki_dir.join("operators/reader");

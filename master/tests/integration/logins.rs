@@ -86,7 +86,7 @@ async fn no_request_is_carried_out_with_a_token_that_is_not_valid() {
         }
     }
     let pinged = api.order(acting(1, None, &OperatorRequest::Ping)).await;
-    assert_eq!(pinged, OperatorReply::Pong);
+    assert_eq!(pinged, OperatorReply::Pong("boss".to_owned()));
 }
 
 #[tokio::test]
@@ -174,7 +174,8 @@ async fn a_client_that_an_api_names_has_to_be_enabled() {
         assert!(why.contains(expected), "{client:?}: {why}");
     }
     let ping = acting(1, Some(NetapiClient::Runner), &OperatorRequest::Ping);
-    assert_eq!(api.order(ping).await, OperatorReply::Pong);
+    let pong = OperatorReply::Pong("boss".to_owned());
+    assert_eq!(api.order(ping).await, pong);
 }
 
 #[tokio::test]
@@ -189,9 +190,10 @@ async fn logins_outlive_the_master_and_end_with_the_rules_of_their_user() {
         operator(&deployment, "api2").await,
     ];
     let ping = || acting(1, None, &OperatorRequest::Ping);
-    assert_eq!(api.order(ping()).await, OperatorReply::Pong);
+    let pong = OperatorReply::Pong("ann".to_owned());
+    assert_eq!(api.order(ping()).await, pong);
     // Whoever has the token acts as the user.
-    assert_eq!(other.order(ping()).await, OperatorReply::Pong);
+    assert_eq!(other.order(ping()).await, pong);
     let mut without = deployment.config.clone();
     with_options("external_auth: {auto: {boss: ['@all']}}\noperators: {api1: []}\n")(&mut without);
     deployment.master.reload(&without);
@@ -217,7 +219,7 @@ async fn a_master_ends_the_logins_of_a_user() {
     for (token, reply) in [
         (1, OperatorReply::NotLoggedIn),
         (2, OperatorReply::NotLoggedIn),
-        (3, OperatorReply::Pong),
+        (3, OperatorReply::Pong("boss".to_owned())),
     ] {
         let asked = root
             .order(acting(token, None, &OperatorRequest::Ping))
@@ -247,7 +249,7 @@ async fn the_end_of_the_logins_ends_the_runs_and_tells_the_jobs_that_go_on() {
         fun: "test.ping".to_owned(),
         arg: Arguments::default().pack(),
         secrets: None,
-        user: "boss".to_owned(),
+        user: "somebody".to_owned(),
         ttl_ms: None,
         private: false,
         subset: None,
@@ -261,6 +263,8 @@ async fn the_end_of_the_logins_ends_the_runs_and_tells_the_jobs_that_go_on() {
         panic!("the job is not published");
     };
     let job = published.jid.unwrap();
+    let listed = value(&root, "jobs.list_job", &[job.as_str()]).await;
+    assert_eq!(listed.get("User"), Some(&"boss".into()), "not as it says");
     // Another one's, which is not told.
     root.publish("m1").await;
     // It waits for the minion, which is present and says nothing.

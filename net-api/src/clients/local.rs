@@ -1,8 +1,8 @@
 //! Jobs of minions: `local`, `local_async`, `local_batch` and `local_subset`.
 
-use saline_client::{Client, JobFollower, JobSpec, MinionReturn, Progress};
+use saline_client::{Client, JobCall, JobFollower, JobSpec, MinionReturn, ParametersOf, Progress};
 use saline_data::Value;
-use saline_messages::{Arguments, BatchRequest, BatchSize, compound};
+use saline_messages::{Arguments, BatchRequest, BatchSize};
 
 use crate::error::ApiError;
 use crate::lowstate::{Chunk, call_arguments};
@@ -18,9 +18,10 @@ const BATCH: BatchSize = BatchSize::Percent(50);
 pub(super) async fn run(
     client: &Client,
     chunk: &Chunk,
+    parameters_of: ParametersOf,
     is_subset: bool,
 ) -> Result<Vec<Value>, ApiError> {
-    let mut spec = spec(chunk)?;
+    let mut spec = spec(chunk, parameters_of)?;
     if is_subset {
         let subset = chunk.minions("subset")?.or(chunk.minions("sub")?);
         spec = spec.with_subset(Some(subset.unwrap_or(SUBSET)));
@@ -30,15 +31,23 @@ pub(super) async fn run(
 }
 
 /// Publishes a job as a batch and waits for its returns. Returns one mapping for each minion.
-pub(super) async fn run_in_batches(client: &Client, chunk: &Chunk) -> Result<Vec<Value>, ApiError> {
+pub(super) async fn run_in_batches(
+    client: &Client,
+    chunk: &Chunk,
+    parameters_of: ParametersOf,
+) -> Result<Vec<Value>, ApiError> {
     let batch = batch(chunk, Some(chunk.batch()?.unwrap_or(BATCH)))?;
-    let spec = spec(chunk)?.in_batches(batch);
+    let spec = spec(chunk, parameters_of)?.in_batches(batch);
     followed(client, spec, true, chunk.flag("full_return")?).await
 }
 
 /// Publishes a job. Returns its jid and its minions; an empty mapping when no minion matched.
-pub(super) async fn begin(client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
-    let published = client.run_async(spec(chunk)?).await?;
+pub(super) async fn begin(
+    client: &Client,
+    chunk: &Chunk,
+    parameters_of: ParametersOf,
+) -> Result<Value, ApiError> {
+    let published = client.run_async(spec(chunk, parameters_of)?).await?;
     Ok(match published.jid {
         None => Value::Map(Vec::new()),
         Some(jid) => {
@@ -105,8 +114,9 @@ async fn returns(
 }
 
 /// Returns the job that a chunk describes.
-fn spec(chunk: &Chunk) -> Result<JobSpec, ApiError> {
-    let (function, arguments) = call(chunk)?;
+fn spec(chunk: &Chunk, parameters_of: ParametersOf) -> Result<JobSpec, ApiError> {
+    let call = JobCall::of(calls(chunk)?, parameters_of);
+    let call = call.map_err(|error| ApiError::BadRequest(error.to_string()))?;
     let metadata = match chunk.get("metadata") {
         None => None,
         Some(Value::Map(entries)) => Some(entries.clone()),
@@ -121,8 +131,7 @@ fn spec(chunk: &Chunk) -> Result<JobSpec, ApiError> {
     let jid = chunk.text("jid")?.map(|jid| jid.parse());
     let jid = jid.transpose();
     let jid = jid.map_err(|_| ApiError::BadRequest("a jid has twenty digits".to_owned()))?;
-    Ok(JobSpec::new(chunk.target()?, function)
-        .with_arguments(arguments)
+    Ok(JobSpec::of_call(chunk.target()?, call)
         .with_timeout(chunk.seconds("timeout")?)
         .with_metadata(metadata)
         .with_jid(jid)
@@ -132,9 +141,9 @@ fn spec(chunk: &Chunk) -> Result<JobSpec, ApiError> {
         .in_batches(batch(chunk, chunk.batch()?)?))
 }
 
-/// Returns the function and the arguments of a job. Several functions may stand in a list, with a list of arguments for each,
-/// as Salt's compound execution has them.
-fn call(chunk: &Chunk) -> Result<(String, Arguments), ApiError> {
+/// Returns the functions of a job with their arguments. Several may stand in a list, with a list of arguments for each, as Salt's
+/// compound execution has them.
+fn calls(chunk: &Chunk) -> Result<Vec<(String, Arguments)>, ApiError> {
     let names = match chunk.get("fun") {
         Some(Value::List(names)) => names.iter().map(Value::as_str).collect(),
         _ => Some(chunk.function()?.split(',').collect::<Vec<&str>>()),
@@ -142,7 +151,7 @@ fn call(chunk: &Chunk) -> Result<(String, Arguments), ApiError> {
     let names = names.filter(|names| !names.is_empty() && !names.contains(&""));
     let names = names.ok_or_else(|| bad("fun has to be a function, or a list of functions"))?;
     if let [name] = names[..] {
-        return Ok((name.to_owned(), call_arguments(chunk, false)?));
+        return Ok(vec![(name.to_owned(), call_arguments(chunk, false)?)]);
     }
     let lists = match chunk.get("arg") {
         None => vec![Vec::new(); names.len()],
@@ -165,8 +174,7 @@ fn call(chunk: &Chunk) -> Result<(String, Arguments), ApiError> {
         let chunk = Chunk::new(vec![("arg".to_owned(), Value::List(list))])?;
         Ok((name.to_owned(), call_arguments(&chunk, false)?))
     });
-    let calls: Vec<(String, Arguments)> = calls.collect::<Result<_, ApiError>>()?;
-    Ok(compound(&calls))
+    calls.collect()
 }
 
 /// Returns how the job is made a batch, if it is one.
@@ -185,4 +193,59 @@ fn batch(chunk: &Chunk, size: Option<BatchSize>) -> Result<BatchRequest, ApiErro
 
 fn bad(why: &str) -> ApiError {
     ApiError::BadRequest(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use saline_functions::{Parameter, ParameterKind};
+
+    use super::*;
+
+    const PARAMETERS: &[Parameter] = &[Parameter {
+        name: Cow::Borrowed("password"),
+        takes: Cow::Borrowed("a text"),
+        secret: true,
+        kind: ParameterKind::Required,
+    }];
+
+    fn spec_of(entries: &[(&str, Value)]) -> Result<JobSpec, ApiError> {
+        let entries = entries
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let tgt = ("tgt".to_owned(), Value::from("web1"));
+        let chunk = Chunk::new(entries.chain([tgt]).collect()).unwrap();
+        spec(&chunk, |fun| match fun {
+            "shadow.set" => PARAMETERS,
+            _ => &[],
+        })
+    }
+
+    #[test]
+    fn the_arguments_of_secret_parameters_are_secret_without_being_asked() {
+        let fun = ("fun", Value::from("shadow.set"));
+        let list = Value::List(vec![Value::from("hunter2")]);
+        for given in [
+            ("arg", list.clone()),
+            ("arg", Value::List(vec![Value::from("password=hunter2")])),
+            ("kwarg", Value::map([("password", Value::from("hunter2"))])),
+        ] {
+            let spec = spec_of(&[fun.clone(), given.clone()]).unwrap();
+            assert_eq!(spec.arg, Arguments::default(), "{given:?}");
+            let values = spec.secrets.0.iter().map(|(_, value)| value.clone());
+            assert_eq!(values.collect::<Vec<_>>(), [Value::from("hunter2")]);
+        }
+        let plain = spec_of(&[("fun", Value::from("test.echo")), ("arg", list.clone())]);
+        assert!(plain.unwrap().secrets.0.is_empty());
+        let several = spec_of(&[
+            ("fun", Value::from("test.ping,shadow.set")),
+            ("arg", Value::List(vec![Value::List(Vec::new()), list])),
+        ]);
+        let refused = several.map(drop).unwrap_err();
+        assert!(
+            matches!(&refused, ApiError::BadRequest(why) if !why.contains("hunter2")),
+            "{refused:?}"
+        );
+    }
 }

@@ -31,11 +31,14 @@ pub(crate) async fn carry_out(
     let kind = chunk.client()?;
     let client = api.master.acting(token, Some(kind)).await?;
     let client = &client;
+    let parameters_of = api.parameters_of;
     let one = match kind {
-        NetapiClient::Local => return local::run(client, chunk, false).await,
-        NetapiClient::LocalSubset => return local::run(client, chunk, true).await,
-        NetapiClient::LocalBatch => return local::run_in_batches(client, chunk).await,
-        NetapiClient::LocalAsync => local::begin(client, chunk).await?,
+        NetapiClient::Local => return local::run(client, chunk, parameters_of, false).await,
+        NetapiClient::LocalSubset => return local::run(client, chunk, parameters_of, true).await,
+        NetapiClient::LocalBatch => {
+            return local::run_in_batches(client, chunk, parameters_of).await;
+        }
+        NetapiClient::LocalAsync => local::begin(client, chunk, parameters_of).await?,
         NetapiClient::Runner => runner::run(client, chunk).await?,
         NetapiClient::RunnerAsync => runner::begin(client, chunk).await?,
         NetapiClient::Wheel => wheel::run(api, client, token, chunk).await?,

@@ -13,6 +13,11 @@ pub(super) async fn run(client: &Client, chunk: &Chunk) -> Result<Value, ApiErro
     let function = chunk.function()?;
     let arguments = call_arguments(chunk, true)?;
     let full_return = chunk.flag("full_return")?;
+    // Before the run: what was done is not told as refused.
+    let user = match full_return {
+        true => client.own_name().await?,
+        false => String::new(),
+    };
     let spec = RunnerSpec::new(function)
         .with_arguments(arguments.clone())
         .with_timeout(chunk.seconds("timeout")?);
@@ -31,6 +36,7 @@ pub(super) async fn run(client: &Client, chunk: &Chunk) -> Result<Value, ApiErro
         ("fun", Value::from(format!("runner.{function}"))),
         ("jid", Value::from(jid)),
         ("fun_args", arguments.to_salt()),
+        ("user", Value::from(user)),
         ("return", value),
         ("success", Value::Bool(success)),
     ]);

@@ -21,12 +21,15 @@ pub(super) async fn run(
 ) -> Result<Value, ApiError> {
     let function = chunk.function()?;
     let arguments = call_arguments(chunk, true)?;
+    // Before anything is changed: what was done is not told as refused.
+    let user = client.own_name().await?;
     let returned = returned(api, client, token, function, &arguments).await?;
     let jid = jid();
     let data = Value::map([
         ("fun", Value::from(format!("wheel.{function}"))),
         ("jid", Value::from(jid.as_str())),
         ("fun_args", arguments.to_salt()),
+        ("user", Value::from(user)),
         ("return", returned),
         ("success", Value::Bool(true)),
     ]);

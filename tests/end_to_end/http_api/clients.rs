@@ -147,6 +147,24 @@ fn a_function_that_no_minion_has_returns_its_sentence_for_each() {
 }
 
 #[test]
+fn the_arguments_of_secret_parameters_reach_the_function_and_show_nowhere() {
+    let asked = Asked::new();
+    let full = asked.returned(&json!({
+        "client": "local", "tgt": "web1", "fun": "shadow.gen_password",
+        "arg": ["correct horse"], "kwarg": {"crypt_salt": "saltsalt"}, "full_return": true,
+    }));
+    let hash = full["web1"]["ret"].as_str().unwrap();
+    assert!(hash.contains("$saltsalt$"), "{full}");
+    let jid = full["web1"]["jid"].as_str().unwrap();
+    let job = asked.api.get(&format!("/jobs/{jid}"), &asked.alice);
+    let job = job.expect(200)["info"][0].take();
+    assert_eq!(job["Function"], "shadow.gen_password");
+    assert_eq!(job["User"], "alice");
+    assert!(job["Arguments"].to_string().contains("saltsalt"), "{job}");
+    assert!(!job.to_string().contains("correct horse"), "{job}");
+}
+
+#[test]
 fn runners_wheels_and_paths_return_as_salts_do() {
     let asked = Asked::new();
     let up = json!({"client": "runner", "fun": "manage.up"});
@@ -155,6 +173,7 @@ fn runners_wheels_and_paths_return_as_salts_do() {
     full["full_return"] = json!(true);
     let full = asked.returned(&full);
     assert_eq!(full["data"]["return"], json!(["web1", "web2"]));
+    assert_eq!(full["data"]["user"], "alice");
     let jid = full["data"]["jid"].as_str().unwrap();
     assert_eq!(full["tag"], format!("salt/run/{jid}/ret"));
     let begun = asked.returned(&json!({"client": "runner_async", "fun": "manage.up"}));
@@ -164,6 +183,7 @@ fn runners_wheels_and_paths_return_as_salts_do() {
     let keys = json!({"client": "wheel", "fun": "key.list_all"});
     let keys = asked.returned(&keys);
     assert_eq!(keys["data"]["success"], true);
+    assert_eq!(keys["data"]["user"], "alice");
     assert_eq!(keys["data"]["return"]["minions"], json!(["web1", "web2"]));
     for empty in ["minions_pre", "minions_rejected", "minions_denied"] {
         assert_eq!(keys["data"]["return"][empty], json!([]), "{keys}");
