@@ -214,3 +214,43 @@ fn a_login_ends_by_its_time() {
     });
     assert!(ended.is_some());
 }
+
+#[test]
+fn a_user_changes_keys_by_the_rule_of_wheel_functions() {
+    let mut fleet = start(
+        "auto_accept: True
+external_auth:
+  file:
+    ^filename: /users
+    alice: ['@wheel']
+    bob: [test.ping, '@runner']
+",
+    );
+    let keys = |user: &str, order: &[&str]| {
+        let arguments = [&["--eauth", "file", "--username", user], order].concat();
+        with_input(&fleet, "saline-key", &arguments, "correct horse\n")
+    };
+    let refused = keys("bob", &["-L"]).expect(1);
+    assert!(
+        refused
+            .stderr
+            .contains("external user bob (file, through local root) may not"),
+        "{refused:?}"
+    );
+    let listed = keys("alice", &["-L"]).expect(0);
+    assert!(listed.stdout.contains("Accepted Keys:\nm1\n"), "{listed:?}");
+    keys("alice", &["-y", "-d", "m1"]).expect(0);
+    let accepted = fleet.path("master/etc/saline/pki/master/minions/m1");
+    assert!(!accepted.exists());
+    let lines = fs::read_to_string(fleet.path("master/var/log/saline/master-audit.log")).unwrap();
+    let deletes = |line: &&str| line.contains("external user alice") && line.contains("delete");
+    assert!(lines.lines().any(|line| deletes(&line)), "{lines}");
+    let logins = fleet.run("saline-run", &["auth.list"]).expect(0);
+    assert!(!logins.stdout.contains("alice"), "{logins:?}");
+
+    // Without a master nobody can log in, and the files of keys are not changed in another's name.
+    fleet.kill_master();
+    let arguments = ["--eauth", "file", "--username", "alice", "-L"];
+    let alone = with_input(&fleet, "saline-key", &arguments, "correct horse\n").expect(1);
+    assert!(alone.stderr.contains("no master runs"), "{alone:?}");
+}

@@ -12,7 +12,10 @@ use saline_messages::{
     ApiKeyAction, KeyAction, KeyState, MAX_TOKEN_TIME, MAX_TOKEN_USES, MinionId, TokenName,
 };
 
-use super::{AboutOptions, CommonOptions, HELP, OutputOptions, ProcessOptions, Refused, read};
+use super::{
+    AboutOptions, CommonOptions, Credentials, HELP, LoginOptions, OutputOptions, ProcessOptions,
+    Refused, read,
+};
 
 const USAGE: &str = "saline-key [options]";
 
@@ -132,7 +135,9 @@ fn fingerprint(text: &str) -> Result<String, String> {
     about = ABOUT,
     help_template = HELP,
     args_override_self = true,
-    infer_long_args = true
+    infer_long_args = true,
+    // Salt's -a accepts keys here.
+    mut_arg("eauth", |eauth| eauth.short(None))
 )]
 pub(crate) struct KeyArguments {
     /// The folder of the configuration.
@@ -315,6 +320,9 @@ pub(crate) struct KeyArguments {
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputOptions,
 
+    #[command(flatten, next_help_heading = "User")]
+    credentials: Credentials,
+
     #[command(flatten, next_help_heading = "Configuration and log")]
     process: ProcessOptions,
 
@@ -407,6 +415,14 @@ impl KeyArguments {
             config_dir: self.config_dir.clone(),
             log_level: self.log_level,
             process: self.process.clone(),
+        }
+    }
+
+    /// Returns the login, which ends with the command.
+    pub(crate) fn login(&self) -> LoginOptions {
+        LoginOptions {
+            credentials: self.credentials.clone(),
+            make_token: false,
         }
     }
 

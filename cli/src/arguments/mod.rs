@@ -31,7 +31,7 @@ pub(crate) use about::{About, AboutOptions};
 pub(crate) use call::{CallArguments, CallOutput};
 pub(crate) use cp::CpArguments;
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection, WantedToken};
-pub(crate) use login::LoginOptions;
+pub(crate) use login::{Credentials, LoginOptions};
 pub(crate) use process::ProcessOptions;
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::{RunArguments, STATE_EVENT};

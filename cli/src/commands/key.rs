@@ -24,6 +24,7 @@ use self::listing::Shown;
 use super::about::{self, Role};
 use super::failed;
 use super::keystore::{KeyStore, Offline};
+use super::login::Login;
 use crate::arguments::{KeyArguments, KeyVerb, Selection};
 use crate::glob::Glob;
 use crate::output::{Format, Style};
@@ -71,6 +72,10 @@ pub(crate) async fn key(
         }
         return generate::generate(screen, id, folder);
     }
+    let login = match Login::prepare(screen, &arguments.login()) {
+        Ok(login) => login,
+        Err(line) => return Ok(complain(screen, &line)),
+    };
     let prepared = settings::prepare(screen, &arguments.common(), &arguments.output, &registry);
     let config = match prepared {
         Ok(config) => config,
@@ -82,6 +87,10 @@ pub(crate) async fn key(
     let store = match KeyStore::open(&config, &registry, offline).await {
         Ok(store) => store,
         Err(error) => return Ok(failed(screen, &error)),
+    };
+    let store = match store.log_in(login).await {
+        Ok(store) => store,
+        Err(line) => return Ok(complain(screen, &line)),
     };
     let format = match arguments.quiet {
         true => Format::Quiet,

@@ -7,6 +7,7 @@ use saline_messages::{
 };
 use saline_protocol::transport::{Context, Registry};
 
+use super::login::{Connection, Login};
 use super::master_away::until_answered;
 use crate::screen::Screen;
 
@@ -16,7 +17,7 @@ pub(crate) type Offline<'a> = dyn Fn(&MasterConfig, KeyRequest) -> Result<KeyRep
 /// The way to the key store.
 pub(crate) enum KeyStore<'a> {
     /// Through the running master.
-    Live(Client),
+    Live(Connection),
     /// In this process.
     Offline {
         config: &'a MasterConfig,
@@ -32,12 +33,26 @@ impl<'a> KeyStore<'a> {
         act: &'a Offline<'a>,
     ) -> Result<Self, ClientError> {
         match Client::connect(config, registry).await {
-            Ok(client) => Ok(Self::Live(client)),
+            Ok(client) => Ok(Self::Live(Connection::new(client))),
             Err(error) if error.is_master_down() => {
                 tracing::debug!(%error, "no master answers; using the key store directly");
                 Ok(Self::Offline { config, act })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on in the name of the user of a login, if there is one.
+    ///
+    /// # Errors
+    /// The reason why the login failed, in one line.
+    pub(super) async fn log_in(self, login: Option<Login>) -> Result<Self, String> {
+        match self {
+            Self::Live(connection) => connection.log_in(login).await.map(Self::Live),
+            Self::Offline { .. } if login.is_some() => Err(
+                "no master runs, and only the master logs users in: start saline-master".to_owned(),
+            ),
+            offline => Ok(offline),
         }
     }
 
@@ -48,9 +63,13 @@ impl<'a> KeyStore<'a> {
         request: KeyRequest,
     ) -> Result<KeyReply, String> {
         let reply = match self {
-            Self::Live(client) => until_answered(screen, client, client.keys(request))
-                .await
-                .map_err(|error| error.to_string())?,
+            Self::Live(connection) => until_answered(
+                screen,
+                connection.client(),
+                connection.client().keys(request),
+            )
+            .await
+            .map_err(|error| error.to_string())?,
             Self::Offline { config, act } => act(config, request)?,
         };
         screen.warn(&reply.warnings);
@@ -60,7 +79,8 @@ impl<'a> KeyStore<'a> {
     /// Has the master make a new group key.
     pub(crate) async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> Result<(), String> {
         match self {
-            Self::Live(client) => {
+            Self::Live(connection) => {
+                let client = connection.client();
                 let rotated = until_answered(screen, client, client.rotate_group_key()).await;
                 screen.warn(&rotated.map_err(|error| error.to_string())?);
                 Ok(())
@@ -78,7 +98,8 @@ impl<'a> KeyStore<'a> {
         request: TokenRequest,
     ) -> Result<TokenReply, String> {
         match self {
-            Self::Live(client) => {
+            Self::Live(connection) => {
+                let client = connection.client();
                 let reply = until_answered(screen, client, client.tokens(request)).await;
                 let reply = reply.map_err(|error| error.to_string())?;
                 screen.warn(&reply.warnings);
@@ -96,9 +117,10 @@ impl<'a> KeyStore<'a> {
         screen: &mut Screen<'_>,
         minions: &[MinionId],
     ) -> Option<Vec<LastSeen>> {
-        let Self::Live(client) = self else {
+        let Self::Live(connection) = self else {
             return None;
         };
+        let client = connection.client();
         let mut last_seen = Vec::new();
         for some in minions.chunks(MAX_LAST_SEEN) {
             let asking = client.last_seen(some.to_vec());
@@ -117,14 +139,14 @@ impl<'a> KeyStore<'a> {
     /// Returns the context whose tasks go on while the operator answers a question.
     pub(crate) fn context(&self) -> Option<&Context> {
         match self {
-            Self::Live(client) => Some(client.context()),
+            Self::Live(connection) => Some(connection.client().context()),
             Self::Offline { .. } => None,
         }
     }
 
-    pub(crate) async fn close(&self) {
-        if let Self::Live(client) = self {
-            client.shutdown().await;
+    pub(crate) async fn close(self) {
+        if let Self::Live(connection) = self {
+            connection.end().await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Logs the user of a command in, for commands that give orders in the name of a user.
 
-use saline_client::{Client, ClientError};
+use saline_client::Client;
 use saline_messages::{LoginReply, LoginRequest, LoginToken, Password, random};
 
 use crate::arguments::LoginOptions;
@@ -17,10 +17,13 @@ pub(super) struct Login {
     is_kept: bool,
 }
 
-/// The client of a command, and the one that acts in the name of its user.
+/// The connection of a command to its master, with the login of its user.
 #[derive(Debug)]
-pub(super) struct LoggedIn {
-    acting: Client,
+pub(super) struct Connection {
+    /// The client of who runs the command.
+    own: Client,
+    /// The one that acts in the name of the user who logged in.
+    acting: Option<Client>,
     /// The login that ends with the command.
     ends: Option<LoginToken>,
 }
@@ -35,7 +38,8 @@ impl Login {
         screen: &mut Screen<'_>,
         options: &LoginOptions,
     ) -> Result<Option<Self>, String> {
-        let Some(eauth) = &options.eauth else {
+        let credentials = &options.credentials;
+        let Some(eauth) = &credentials.eauth else {
             if !options.make_token {
                 return Ok(None);
             }
@@ -46,11 +50,11 @@ impl Login {
             }));
         };
         let read = |what: &str, error| format!("cannot read the {what}: {error}");
-        let user = match &options.username {
+        let user = match &credentials.username {
             Some(user) => user.clone(),
             None => password::ask_openly("username: ").map_err(|error| read("username", error))?,
         };
-        let given = match &options.password {
+        let given = match &credentials.password {
             Some(given) => {
                 screen.note(
                     "WARNING: every user of this machine can read the password on the command line: leave --password out to be asked",
@@ -75,56 +79,57 @@ impl Login {
             is_kept: options.make_token,
         }))
     }
+}
 
-    /// Logs the user in.
+impl Connection {
+    /// Makes the connection of a command that acts as who runs it.
+    pub(super) fn new(own: Client) -> Self {
+        Self {
+            own,
+            acting: None,
+            ends: None,
+        }
+    }
+
+    /// Logs the user of the command in, if there is a login.
     ///
     /// # Errors
-    /// The reason, in one line.
-    async fn log_in(self, client: &Client) -> Result<LoggedIn, String> {
-        if let Some(request) = self.request {
-            let failed = |error: ClientError| error.to_string();
-            match client.log_in(request).await.map_err(failed)? {
-                LoginReply::LoggedIn(_) => {}
-                LoginReply::Refused => {
-                    return Err(
-                        "the master refuses the login: the name, the password or the way (eauth) is wrong, or no rule of \
-                         external_auth is for this user"
-                            .to_owned(),
-                    );
-                }
+    /// The reason why the login failed, in one line; then the connection has ended.
+    pub(super) async fn log_in(mut self, login: Option<Login>) -> Result<Self, String> {
+        let Some(login) = login else {
+            return Ok(self);
+        };
+        if let Some(request) = login.request {
+            let refused = match self.own.log_in(request).await {
+                Ok(LoginReply::LoggedIn(_)) => None,
+                Ok(LoginReply::Refused) => Some(
+                    "the master refuses the login: the name, the password or the way (eauth) is wrong, or no rule of \
+                     external_auth is for this user"
+                        .to_owned(),
+                ),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(line) = refused {
+                self.own.shutdown().await;
+                return Err(line);
             }
         }
-        Ok(LoggedIn {
-            acting: client.acting(self.token, None),
-            ends: (!self.is_kept).then_some(self.token),
-        })
+        self.acting = Some(self.own.acting(login.token, None));
+        self.ends = (!login.is_kept).then_some(login.token);
+        Ok(self)
     }
-}
 
-/// Logs the user of a command in, if there is a login.
-///
-/// # Errors
-/// The reason why a login failed, in one line.
-pub(super) async fn log_in(
-    login: Option<Login>,
-    client: &Client,
-) -> Result<Option<LoggedIn>, String> {
-    match login {
-        Some(login) => login.log_in(client).await.map(Some),
-        None => Ok(None),
+    /// Returns the client that the command works with.
+    pub(super) fn client(&self) -> &Client {
+        self.acting.as_ref().unwrap_or(&self.own)
     }
-}
 
-/// Returns the client that a command works with.
-pub(super) fn working<'a>(logged_in: Option<&'a LoggedIn>, client: &'a Client) -> &'a Client {
-    logged_in.map_or(client, |login| &login.acting)
-}
-
-/// Ends what a command did not keep: its login, and the connection.
-pub(super) async fn end(logged_in: Option<LoggedIn>, client: &Client) {
-    if let Some(token) = logged_in.and_then(|login| login.ends) {
-        // It ends by itself otherwise.
-        let _ = client.log_out(token).await;
+    /// Ends what the command did not keep: its login, and the connection.
+    pub(super) async fn end(self) {
+        if let Some(token) = self.ends {
+            // It ends by itself otherwise.
+            let _ = self.own.log_out(token).await;
+        }
+        self.own.shutdown().await;
     }
-    client.shutdown().await;
 }

@@ -11,7 +11,7 @@ use saline_messages::RunnerEnd;
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
-use super::login::{self, Login};
+use super::login::{Connection, Login};
 use super::lookup_states::LookedUpStates;
 use super::master_away::until_answered;
 use super::saline::executed;
@@ -76,20 +76,19 @@ pub(crate) async fn run(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let logged_in = match login::log_in(login, &connection).await {
-        Ok(logged_in) => logged_in,
+    let connection = match Connection::new(connection).log_in(login).await {
+        Ok(connection) => connection,
         Err(line) => {
             screen.note(escape_line(&format!("ERROR: {line}")));
-            connection.shutdown().await;
             return Ok(exit::FAILED);
         }
     };
-    let client = login::working(logged_in.as_ref(), &connection);
+    let client = connection.client();
     let code = match events {
         Some(wanted) => events::follow(screen, client, &wanted).await,
         None => carry_out(screen, client, &arguments, user).await,
     };
-    login::end(logged_in, &connection).await;
+    connection.end().await;
     code
 }
 

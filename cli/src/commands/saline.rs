@@ -13,7 +13,7 @@ use saline_targeting::CompiledTarget;
 
 use super::about::{self, Role};
 use super::follow::PublishedJob;
-use super::login::{self, Login};
+use super::login::{Connection, Login};
 use super::master_away::until_answered;
 use super::preview_target::{GrainsUnknown, preview_target, warn_without_pillar};
 use super::{compiled, failed};
@@ -90,15 +90,14 @@ pub(crate) async fn saline(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let logged_in = match login::log_in(login, &connection).await {
-        Ok(logged_in) => logged_in,
+    let connection = match Connection::new(connection).log_in(login).await {
+        Ok(connection) => connection,
         Err(line) => {
             screen.note(escape_line(&format!("ERROR: {line}")));
-            connection.shutdown().await;
             return Ok(exit::FAILED);
         }
     };
-    let client = login::working(logged_in.as_ref(), &connection);
+    let client = connection.client();
     let code = match arguments.targeting.preview_target {
         true => {
             let include_unknown = arguments.targeting.include_unknown;
@@ -118,7 +117,7 @@ pub(crate) async fn saline(
             .await
         }
     };
-    login::end(logged_in, &connection).await;
+    connection.end().await;
     code
 }
 
