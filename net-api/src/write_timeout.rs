@@ -120,7 +120,8 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(8);
         let mut ours = WriteTimeout::new(ours, LIMIT);
         let began = Clock.now();
-        let error = ours.write_all(&[7; 64]).await.unwrap_err();
+        let written = Clock.deadline(Clock.after(10 * LIMIT), ours.write_all(&[7; 64]));
+        let error = written.await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(Clock.now() - began >= LIMIT);
         drop(theirs);
