@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use saline_config::{ApiConfig, MasterConfig};
 use saline_messages::{
-    EventsPage, EventsRequest, Jid, KeyReply, KeyRequest, LastSeen, LoginReply, LoginRequest,
-    LoginToken, MinionId, NetapiClient, OperatorReply, OperatorRequest, OrderWarning, Published,
-    RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest, UploadReply,
-    UploadRequest,
+    EventsPage, EventsRequest, Jid, KeyReply, KeyRequest, LastSeen, LoggedIn, LoginReply,
+    LoginRequest, LoginToken, MinionId, NetapiClient, OperatorReply, OperatorRequest, OrderWarning,
+    Published, RequestId, ReturnsPage, StatesPage, TargetMatches, TokenReply, TokenRequest,
+    UploadReply, UploadRequest,
 };
-use saline_protocol::transport::{Context, Registry};
+use saline_protocol::transport::{Clock, Context, Registry};
 use saline_targeting::CompiledTarget;
 
 use crate::acting::ActingMaster;
@@ -106,14 +106,34 @@ impl Client {
         }
     }
 
-    /// Logs a user in.
+    /// Logs a user in, and tries again for as long as the master has logins wait. Returns none when it refuses the name, the
+    /// password or the way.
     ///
     /// # Errors
     /// `NotAllowed` when nobody may log in; others as for every request.
     ///
     /// # Cancel safety
     /// The token may be valid all the same.
-    pub async fn log_in(&self, request: LoginRequest) -> Result<LoginReply, ClientError> {
+    pub async fn log_in(&self, request: LoginRequest) -> Result<Option<LoggedIn>, ClientError> {
+        loop {
+            match self.try_log_in(request.clone()).await? {
+                LoginReply::LoggedIn(logged_in) => return Ok(Some(logged_in)),
+                LoginReply::Refused => return Ok(None),
+                LoginReply::Later { after_ms } => {
+                    Clock.pause(Duration::from_millis(after_ms.into())).await;
+                }
+            }
+        }
+    }
+
+    /// Tries once to log a user in.
+    ///
+    /// # Errors
+    /// `NotAllowed` when nobody may log in; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The token may be valid all the same.
+    pub async fn try_log_in(&self, request: LoginRequest) -> Result<LoginReply, ClientError> {
         match self.ask(&OperatorRequest::Login(request)).await? {
             OperatorReply::Login(reply) => Ok(reply),
             _ => Err(ClientError::WrongAnswer("Login")),

@@ -64,6 +64,11 @@ pub enum LoginReply {
     LoggedIn(LoggedIn),
     /// The name, the password or the way is wrong; the reply does not say which.
     Refused,
+    /// Too many logins are tried. Nothing was carried out.
+    Later {
+        /// The time in milliseconds after which to try again.
+        after_ms: u32,
+    },
 }
 
 /// A login that succeeded.

@@ -803,6 +803,7 @@ fn operator(lines: &mut String) {
     for (end, said) in [
         ("LoggedIn", LoginReply::LoggedIn(logged_in)),
         ("Refused", LoginReply::Refused),
+        ("Later", LoginReply::Later { after_ms: 302 }),
     ] {
         reply(lines, &format!("Login.{end}"), OperatorReply::Login(said));
     }

@@ -17,7 +17,8 @@ pub(crate) async fn bound(request: Request, next: Next) -> Response {
     match Clock.deadline(Clock.after(limit), answered).await {
         Ok(response) => response,
         Err(_) => ApiError::TimedOut(format!(
-            "the answer takes longer than {} s; a job or run that was begun goes on: its jid is in /jobs",
+            "the answer takes longer than {} s; a job or run that was begun goes on, and its jid is in /jobs; chunks after it were not \
+             begun",
             limit.as_secs()
         ))
         .into_response(),

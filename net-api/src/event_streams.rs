@@ -1,4 +1,4 @@
-//! The places of event streams: so many in all, and so many for one login.
+//! The limits of event streams: in total and per login.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,9 +30,9 @@ impl EventStreams {
     pub(crate) fn take(self: &Arc<Self>, token: LoginToken) -> Result<StreamPlace, ApiError> {
         let mut of_logins = self.lock();
         if of_logins.values().sum::<usize>() >= MAX_EVENT_STREAMS {
-            return Err(ApiError::Unavailable(
-                "as many clients as may listen to events do".to_owned(),
-            ));
+            return Err(ApiError::Unavailable(format!(
+                "all {MAX_EVENT_STREAMS} event streams are in use"
+            )));
         }
         let of_login = of_logins.entry(token.0).or_default();
         if *of_login >= MAX_STREAMS_OF_LOGIN {

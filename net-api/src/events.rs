@@ -90,6 +90,7 @@ impl EventStream {
                 return;
             }
             // Each request proves the login anew.
+            let asked = self.clock.now();
             let page = self
                 .client
                 .events_after(request(Some(cursor), MAX_EVENTS_WAIT));
@@ -102,6 +103,10 @@ impl EventStream {
                 Ok(page) => {
                     cursor = page.next;
                     write_page(&mut text, &page);
+                    // The master gave the place of this request to somebody else, who would lose it at once.
+                    if text.is_empty() && self.clock.now() < asked + PAUSE {
+                        self.clock.pause(PAUSE).await;
+                    }
                 }
                 Err(
                     ClientError::NotLoggedIn | ClientError::NotAllowed(_) | ClientError::Closed,

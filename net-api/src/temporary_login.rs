@@ -1,4 +1,4 @@
-//! A login that nobody may be left to end.
+//! A login that is ended when it is dropped.
 
 use std::sync::Arc;
 

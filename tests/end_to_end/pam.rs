@@ -8,7 +8,7 @@ use std::process::Command;
 use saline_client::{Client, ClientError, JobSpec, Progress};
 use saline_config::MasterConfig;
 use saline_data::Value;
-use saline_messages::{LoginReply, LoginRequest, LoginToken, Password};
+use saline_messages::{LoginRequest, LoginToken, Password};
 use saline_pam::{PamError, PamHelper, PamProcess, Verdict};
 use saline_testing::Fleet;
 
@@ -129,10 +129,7 @@ async fn log_in(client: &Client, user: &str, password: &str) -> Option<LoginToke
         eauth: "pam".to_owned(),
         token,
     };
-    match client.log_in(request).await.unwrap() {
-        LoginReply::LoggedIn(_) => Some(token),
-        LoginReply::Refused => None,
-    }
+    client.log_in(request).await.unwrap().map(|_| token)
 }
 
 /// The master has no right of root's when it is asked: it runs as `nobody`.

@@ -1,7 +1,7 @@
 //! Logs the user of a command in, for commands that give orders in the name of a user.
 
 use saline_client::Client;
-use saline_messages::{LoginReply, LoginRequest, LoginToken, Password, random};
+use saline_messages::{LoginRequest, LoginToken, Password, random};
 
 use crate::arguments::LoginOptions;
 use crate::screen::Screen;
@@ -101,8 +101,8 @@ impl Connection {
         };
         if let Some(request) = login.request {
             let refused = match self.own.log_in(request).await {
-                Ok(LoginReply::LoggedIn(_)) => None,
-                Ok(LoginReply::Refused) => Some(
+                Ok(Some(_)) => None,
+                Ok(None) => Some(
                     "the master refuses the login: the name, the password or the way (eauth) is wrong, or no rule of \
                      external_auth is for this user"
                         .to_owned(),

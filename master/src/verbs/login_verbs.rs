@@ -82,7 +82,10 @@ impl LoginVerbs {
         let (way, groups) = match checked.await {
             Checked::Right { way, groups } => (way, groups),
             Checked::Wrong => return Ok(self.refuse(principal, &request).await),
-            Checked::Later(delay) => return Ok(OperatorReply::busy(delay)),
+            Checked::Later(delay) => {
+                let after_ms = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
+                return Ok(OperatorReply::Login(LoginReply::Later { after_ms }));
+            }
         };
         let rules = access.external_rules(way, &request.user, &groups);
         if rules.is_empty() || !is_name(&request.user) {

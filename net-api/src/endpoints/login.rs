@@ -1,6 +1,7 @@
 //! `/login`: a user's name and password for a token.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -129,23 +130,36 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
     let place = Arc::clone(&api.logins).try_acquire_owned().map_err(|_| {
         ApiError::Unavailable("too many logins are under way: try again".to_owned())
     })?;
-    let (answer, answered) = oneshot::channel();
+    let (mut answer, answered) = oneshot::channel();
     let asking = Arc::clone(api);
     // A task of its own: when the client goes, the master makes the login all the same, and it has to be ended after that.
     api.context.spawn(async move {
         let _place = place;
-        let asked = ask_master(&asking, request);
-        let asked = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked);
-        if let Ok(replied) = asked.await {
+        let asked = async {
+            loop {
+                let after_ms = match ask_master(&asking, request.clone()).await {
+                    Ok((LoginReply::Later { after_ms }, login)) => {
+                        login.keep();
+                        after_ms
+                    }
+                    replied => return Some(replied),
+                };
+                // The master has carried nothing out: whoever went does not keep the place.
+                tokio::select! {
+                    () = answer.closed() => return None,
+                    () = Clock.pause(Duration::from_millis(after_ms.into())) => {}
+                }
+            }
+        };
+        let asked = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked).await;
+        if let Ok(Some(replied)) = asked {
             // A login that nobody takes is dropped, and ends.
             let _ = answer.send(replied);
         }
     });
     let waited = Clock.deadline(Clock.after(LOGIN_TIMEOUT), answered).await;
     // The master has whoever tries too much wait.
-    let replied = waited.ok().and_then(Result::ok).ok_or_else(|| {
-        ApiError::Unavailable("logins have to wait now: try again later".to_owned())
-    })?;
+    let replied = waited.ok().and_then(Result::ok).ok_or_else(has_to_wait)?;
     let (reply, login) = replied?;
     match reply {
         LoginReply::LoggedIn(logged_in) => Ok(UserLogin {
@@ -159,17 +173,26 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
             login.keep();
             Err(refused())
         }
+        LoginReply::Later { .. } => {
+            login.keep();
+            Err(has_to_wait())
+        }
     }
 }
 
-/// Has the master log a user in. Also when this is dropped or fails in the midst, no login is left.
+fn has_to_wait() -> ApiError {
+    ApiError::Unavailable("logins have to wait now: try again later".to_owned())
+}
+
+/// Asks the master once to log a user in. When this is dropped or fails in the midst, the login is ended; one that the master
+/// makes after that, because a check by PAM takes so long, stays until it expires.
 async fn ask_master(
     api: &Arc<Api>,
     request: LoginRequest,
 ) -> Result<(LoginReply, TemporaryLogin), ApiError> {
     let client = api.master.client().await?;
     let login = TemporaryLogin::new(Arc::clone(api), request.token);
-    Ok((client.log_in(request).await?, login))
+    Ok((client.try_log_in(request).await?, login))
 }
 
 fn refused() -> ApiError {
