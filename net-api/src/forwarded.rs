@@ -30,7 +30,7 @@ impl ClientAddress {
     }
 }
 
-/// Whether the headers of a request are believed: a trusted proxy sends it.
+/// Whether a trusted proxy sent the request, whose headers are believed then.
 pub(crate) fn is_by_proxy(trusted: &[IpAddr], extensions: &Extensions) -> bool {
     let peer = extensions.get::<ClientAddress>();
     peer.is_some_and(|peer| trusted.contains(&peer.0))

@@ -99,7 +99,7 @@ impl LoginOrigin {
             Some(_) => {
                 return Err(ApiError::Unauthorized(
                     "the page that logs in is not of the API's origin, and cors_origin does not name it; a proxy before the API \
-                     has to be in trusted_proxies, and to send X-Forwarded-Proto and X-Forwarded-Host"
+                     has to be in trusted_proxies, and to send X-Forwarded-Proto and X-Forwarded-Host, with the port"
                         .to_owned(),
                 ));
             }

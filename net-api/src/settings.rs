@@ -38,6 +38,10 @@ pub(crate) fn address(config: Option<&RestCherrypyConfig>) -> Result<SocketAddr,
     if is_own(&config.static_path) || config.static_path == config.webhook_url {
         return Err(taken("static_path", &config.static_path));
     }
+    let app = &config.app_path;
+    if is_own(app) || *app == config.static_path || *app == config.webhook_url {
+        return Err(taken("app_path", app));
+    }
     let is_plain = config.ssl.is_none() && !config.disable_ssl;
     match is_plain && !config.host.is_loopback() {
         true => Err(SettingsError::Plain(config.host)),
@@ -70,6 +74,16 @@ mod tests {
 
     #[test]
     fn two_things_do_not_have_one_path() {
+        let refused_app = |app: &str| {
+            let mut config = RestCherrypyConfig::on_port(8000);
+            config.host = [127, 0, 0, 1].into();
+            config.app_path = app.to_owned();
+            address(Some(&config)).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused_app("/ui/salt"), None);
+        for app in ["/jobs", "/healthz", "/static", "/hook"] {
+            assert!(refused_app(app).unwrap().contains("app_path"), "{app}");
+        }
         let refused = |webhook: &str, files: &str| {
             let mut config = RestCherrypyConfig::on_port(8000);
             config.host = [127, 0, 0, 1].into();

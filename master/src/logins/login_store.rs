@@ -78,7 +78,7 @@ pub(crate) struct Revocations(u64);
 
 /// What has become of a login that was to be kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum LoginOutcome {
     /// It is kept.
     LoggedIn(Arc<Login>),
     /// Its token is that of another user.
@@ -147,11 +147,11 @@ impl LoginStore {
         new: NewLogin,
         begun: Revocations,
         now: MasterTime,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<LoginOutcome, StoreError> {
         let digest = digest_of(&new.token);
         let mut connection = self.connection();
         if self.revocations() != begun {
-            return Ok(Made::Revoked);
+            return Ok(LoginOutcome::Revoked);
         }
         let mut ended = self.digests(|login| !login.is_valid(now));
         let login = {
@@ -159,8 +159,8 @@ impl LoginStore {
             if let Some(known) = logins.get(&digest).filter(|known| known.is_valid(now)) {
                 let is_same = known.user == new.user && known.way == new.way;
                 return Ok(match is_same {
-                    true => Made::LoggedIn(Arc::clone(known)),
-                    false => Made::TokenTaken,
+                    true => LoginOutcome::LoggedIn(Arc::clone(known)),
+                    false => LoginOutcome::TokenTaken,
                 });
             }
             let kept = logins.iter().filter(|(_, login)| login.is_valid(now));
@@ -188,7 +188,7 @@ impl LoginStore {
         )?;
         transaction.commit()?;
         self.forget(&ended, Some((digest, &login)));
-        Ok(Made::LoggedIn(login))
+        Ok(LoginOutcome::LoggedIn(login))
     }
 
     /// Returns the login of a token, if it is valid now.

@@ -16,6 +16,6 @@ mod password_hash;
 mod user_file;
 
 pub(crate) use credentials::{Checked, Credentials};
-pub(crate) use login_store::{Login, LoginStore, Made, NewLogin};
+pub(crate) use login_store::{Login, LoginOutcome, LoginStore, NewLogin};
 pub(crate) use pam_accounts::PamAccounts;
 pub(crate) use password_hash::PasswordHash;

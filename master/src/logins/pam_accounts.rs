@@ -89,7 +89,7 @@ mod tests {
     use saline_messages::LoginToken;
 
     use super::*;
-    use crate::logins::{Made, NewLogin};
+    use crate::logins::{LoginOutcome, NewLogin};
 
     /// The users whose accounts are locked. Nobody knows about `unknown`.
     #[derive(Debug, Default)]
@@ -131,7 +131,7 @@ mod tests {
             };
             let begun = watch.logins.revocations();
             let made = watch.logins.make(new, begun, watch.clock.now()).unwrap();
-            assert!(matches!(made, Made::LoggedIn(_)));
+            assert!(matches!(made, LoginOutcome::LoggedIn(_)));
         }
         let logged_in = || {
             let listed = watch.logins.list(watch.clock.now());

@@ -92,9 +92,9 @@ impl Drop for TestMaster {
 
 /// Collects the warnings and errors that are logged.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Logged(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Logged {
+impl CapturedLog {
     /// Collects what this thread logs until the guard is dropped.
     pub(crate) fn from_now_on() -> (Self, DefaultGuard) {
         let logged = Self::default();
@@ -113,7 +113,7 @@ impl Logged {
     }
 }
 
-impl std::io::Write for Logged {
+impl std::io::Write for CapturedLog {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(text);
         Ok(text.len())

@@ -15,7 +15,7 @@ use crate::authorize::{About, Action, ExternalUser, Principal};
 use crate::clock::MasterClock;
 use crate::decisions::Decisions;
 use crate::jobs::StoreError;
-use crate::logins::{Checked, Credentials, Login, LoginStore, Made, NewLogin};
+use crate::logins::{Checked, Credentials, Login, LoginOutcome, LoginStore, NewLogin};
 use crate::settings::LiveSettings;
 use crate::wire_time::milliseconds;
 
@@ -114,9 +114,9 @@ impl LoginVerbs {
             ));
         };
         let login = match made? {
-            Made::LoggedIn(login) => login,
-            Made::TokenTaken => return Ok(self.refuse(principal, &request).await),
-            Made::Revoked => {
+            LoginOutcome::LoggedIn(login) => login,
+            LoginOutcome::TokenTaken => return Ok(self.refuse(principal, &request).await),
+            LoginOutcome::Revoked => {
                 // The line above says that the user is logged in.
                 let _ = self.refuse(principal, &request).await;
                 return Ok(OperatorReply::busy(REVOKED_DELAY));

@@ -61,7 +61,7 @@ impl ClientKind {
 }
 
 /// Whether a request of the kind of a client is one that this client sends.
-fn is_by(client: NetapiClient, request: &OperatorRequest) -> bool {
+fn matches_client(client: NetapiClient, request: &OperatorRequest) -> bool {
     match (client, request) {
         (NetapiClient::LocalBatch, OperatorRequest::Publish(order)) => order.batch.size.is_some(),
         (NetapiClient::LocalSubset, OperatorRequest::Publish(order)) => order.subset.is_some(),
@@ -98,7 +98,7 @@ pub(crate) fn check(
             "the client {name} is not one for {}",
             request.name()
         )),
-        Some(_) if !is_by(client, request) => Err(format!(
+        Some(_) if !matches_client(client, request) => Err(format!(
             "the client {name} does not send this {}: local_batch gives a batch a size, local_subset names a number, and the \
              clients of runners wait for their end or do not, as their names say",
             request.name()

@@ -183,13 +183,13 @@ mod tests {
     use saline_messages::decode;
 
     use super::*;
-    use crate::parts::testing::{Logged, TestMaster};
+    use crate::parts::testing::{CapturedLog, TestMaster};
 
     #[tokio::test]
     async fn requests_that_cannot_be_decoded_do_not_fill_the_log() {
         let master = TestMaster::start(|_| ()).await;
         let verbs = master.state.operator_verbs();
-        let (logged, _guard) = Logged::from_now_on();
+        let (logged, _guard) = CapturedLog::from_now_on();
         let error = decode::<OperatorRequest>(&[0xff; 20]).unwrap_err();
         for name in ["amy", "bob"] {
             for _ in 0..1_000 {

@@ -31,7 +31,7 @@ pub(super) async fn serve_pages(
     if !is_page {
         return next.run(request).await;
     }
-    match api.files.elsewhere(path) {
+    match api.files.page_redirect(path) {
         Some(location) => (StatusCode::FOUND, [(LOCATION, location)]).into_response(),
         None => api.files.app(&api.context).await.into_response(),
     }

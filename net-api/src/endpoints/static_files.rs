@@ -100,9 +100,11 @@ impl StaticFiles {
 
     /// Returns where a browser is sent that asks for a page by this path; none where it gets the page itself. As a path from there,
     /// since a proxy may serve the API below a path of its own.
-    pub(super) fn elsewhere(&self, path: &str) -> Option<String> {
-        let below = path.matches('/').count().saturating_sub(1);
-        if below == 0 || path == self.page_path() {
+    pub(super) fn page_redirect(&self, path: &str) -> Option<String> {
+        let slashes = |path: &str| path.matches('/').count();
+        let below = slashes(path).saturating_sub(1);
+        // The names of files in the page are relative, and right as far below the root as the page is.
+        if slashes(path) == slashes(self.page_path()) && below == 0 || path == self.page_path() {
             return None;
         }
         let page = self.page_path().trim_start_matches('/');
@@ -186,18 +188,21 @@ mod tests {
             ("/jobs/1/2/", Some("../../../app")),
             ("//evil.example", Some("../app")),
         ] {
-            assert_eq!(files.elsewhere(path).as_deref(), elsewhere, "{path}");
+            assert_eq!(files.page_redirect(path).as_deref(), elsewhere, "{path}");
         }
         assert!(files.is_app("/app") && files.is_app("/app/"));
         settings.app_path = "/ui/salt".to_owned();
         let built_in = StaticFiles::open(&settings).unwrap();
-        assert_eq!(built_in.elsewhere("/ui/salt").as_deref(), Some("../app"));
+        assert_eq!(
+            built_in.page_redirect("/ui/salt").as_deref(),
+            Some("../app")
+        );
         assert!(built_in.is_app("/ui/salt") && built_in.is_app("/app"));
         settings.app = Some(PathBuf::from("index.html"));
         let other = StaticFiles::open(&settings).unwrap();
-        assert_eq!(other.elsewhere("/ui/salt"), None);
+        assert_eq!(other.page_redirect("/ui/salt"), None);
         assert_eq!(
-            other.elsewhere("/ui/salt/").as_deref(),
+            other.page_redirect("/ui/salt/").as_deref(),
             Some("../../ui/salt")
         );
         assert!(!other.is_app("/app"));

@@ -10,8 +10,8 @@ impl LoginStore {
     /// Keeps a login whose check begins now.
     fn make_now(&self, new: NewLogin, now: MasterTime) -> Result<Option<Arc<Login>>, StoreError> {
         Ok(match self.make(new, self.revocations(), now)? {
-            Made::LoggedIn(login) => Some(login),
-            Made::TokenTaken | Made::Revoked => None,
+            LoginOutcome::LoggedIn(login) => Some(login),
+            LoginOutcome::TokenTaken | LoginOutcome::Revoked => None,
         })
     }
 }
@@ -117,10 +117,10 @@ fn a_login_whose_check_began_before_a_revocation_is_checked_again() {
     let begun = store.revocations();
     assert_eq!(store.revoke("alice", None).unwrap(), 0);
     let made = store.make(login(1, "alice"), begun, NOW).unwrap();
-    assert_eq!(made, Made::Revoked);
+    assert_eq!(made, LoginOutcome::Revoked);
     assert_eq!(store.find(&token(1), NOW), None);
     let again = store.make(login(1, "alice"), store.revocations(), NOW);
-    assert!(matches!(again.unwrap(), Made::LoggedIn(_)));
+    assert!(matches!(again.unwrap(), LoginOutcome::LoggedIn(_)));
 }
 
 #[test]

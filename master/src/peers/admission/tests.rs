@@ -3,7 +3,7 @@ use saline_channel::Identity;
 use super::*;
 use crate::authorize::LocalUser;
 use crate::decisions::Details;
-use crate::parts::testing::{Logged, TestMaster};
+use crate::parts::testing::{CapturedLog, TestMaster};
 
 fn key() -> PublicIdentity {
     Identity::generate().unwrap().public()
@@ -75,7 +75,7 @@ async fn a_user_that_gets_no_session_is_told_why_and_has_a_line() {
 async fn names_of_strangers_do_not_fill_the_log() {
     let master = TestMaster::start(|config| config.max_minions = 1).await;
     let admission = master.state.admission();
-    let (logged, _guard) = Logged::from_now_on();
+    let (logged, _guard) = CapturedLog::from_now_on();
     let proven = VerifiedPeer {
         role: Role::Operator,
         id: String::new(),
