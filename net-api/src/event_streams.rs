@@ -1,49 +1,47 @@
-//! The limits of event streams: in total and per login.
+//! The limits of event streams: in total and per user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_messages::LoginToken;
-
 use crate::error::ApiError;
-use crate::limits::{MAX_EVENT_STREAMS, MAX_STREAMS_OF_LOGIN};
+use crate::limits::{MAX_EVENT_STREAMS, MAX_STREAMS_OF_USER};
 
 /// The event streams that stand.
 #[derive(Debug, Default)]
 pub(crate) struct EventStreams {
-    /// The number of streams of each login that has any.
-    of_logins: Mutex<HashMap<[u8; 32], usize>>,
+    /// The number of streams of each user who has any.
+    of_users: Mutex<HashMap<String, usize>>,
 }
 
 /// The place of one stream, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPlace {
     streams: Arc<EventStreams>,
-    token: LoginToken,
+    user: String,
 }
 
 impl EventStreams {
-    /// Takes a place for a stream of a login.
+    /// Takes a place for a stream of a user.
     ///
     /// # Errors
-    /// `Unavailable` when there is none, in all or for this login.
-    pub(crate) fn take(self: &Arc<Self>, token: LoginToken) -> Result<StreamPlace, ApiError> {
-        let mut of_logins = self.lock();
-        if of_logins.values().sum::<usize>() >= MAX_EVENT_STREAMS {
+    /// `Unavailable` when there is none, in all or for this user.
+    pub(crate) fn take(self: &Arc<Self>, user: String) -> Result<StreamPlace, ApiError> {
+        let mut of_users = self.lock();
+        if of_users.values().sum::<usize>() >= MAX_EVENT_STREAMS {
             return Err(ApiError::Unavailable(format!(
                 "all {MAX_EVENT_STREAMS} event streams are in use"
             )));
         }
-        let of_login = of_logins.entry(token.0).or_default();
-        if *of_login >= MAX_STREAMS_OF_LOGIN {
+        let of_user = of_users.entry(user.clone()).or_default();
+        if *of_user >= MAX_STREAMS_OF_USER {
             return Err(ApiError::Unavailable(format!(
-                "{MAX_STREAMS_OF_LOGIN} streams of events stand for this login, as many as may: close one, or log in once more"
+                "{MAX_STREAMS_OF_USER} event streams of user {user} are in use, as many as one user may have: close one"
             )));
         }
-        *of_login += 1;
+        *of_user += 1;
         Ok(StreamPlace {
             streams: Arc::clone(self),
-            token,
+            user,
         })
     }
 
@@ -52,20 +50,18 @@ impl EventStreams {
         self.lock().values().sum()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], usize>> {
-        self.of_logins
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.of_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
-        let mut of_logins = self.streams.lock();
-        if let Some(of_login) = of_logins.get_mut(&self.token.0) {
-            *of_login = of_login.saturating_sub(1);
-            if *of_login == 0 {
-                of_logins.remove(&self.token.0);
+        let mut of_users = self.streams.lock();
+        if let Some(of_user) = of_users.get_mut(&self.user) {
+            *of_user = of_user.saturating_sub(1);
+            if *of_user == 0 {
+                of_users.remove(&self.user);
             }
         }
     }
@@ -76,19 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_login_does_not_take_every_place() {
+    fn one_user_does_not_take_every_place() {
         let streams = Arc::new(EventStreams::default());
-        let take = |login: u8| streams.take(LoginToken([login; 32]));
-        let mut places: Vec<StreamPlace> = (0..MAX_STREAMS_OF_LOGIN)
-            .map(|_| take(1).unwrap())
+        let take = |user: &str| streams.take(user.to_owned());
+        let mut places: Vec<StreamPlace> = (0..MAX_STREAMS_OF_USER)
+            .map(|_| take("amy").unwrap())
             .collect();
-        let refused = take(1).unwrap_err();
+        let refused = take("amy").unwrap_err();
         assert_eq!(refused.status(), 503);
-        assert!(refused.to_string().contains("this login"), "{refused}");
-        let other = take(2).unwrap();
-        assert_eq!(streams.count(), MAX_STREAMS_OF_LOGIN + 1);
+        assert!(refused.to_string().contains("user amy"), "{refused}");
+        let other = take("bob").unwrap();
+        assert_eq!(streams.count(), MAX_STREAMS_OF_USER + 1);
         places.pop();
-        places.push(take(1).unwrap());
+        places.push(take("amy").unwrap());
         drop((places, other));
         assert_eq!(streams.count(), 0);
         assert!(streams.lock().is_empty());
@@ -98,15 +94,12 @@ mod tests {
     fn streams_have_a_bound_in_all() {
         let streams = Arc::new(EventStreams::default());
         let places = (0..MAX_EVENT_STREAMS).map(|number| {
-            let login = u8::try_from(number / MAX_STREAMS_OF_LOGIN).unwrap();
-            streams.take(LoginToken([login; 32])).unwrap()
+            let user = format!("user {}", number / MAX_STREAMS_OF_USER);
+            streams.take(user).unwrap()
         });
         let places: Vec<StreamPlace> = places.collect();
-        assert_eq!(
-            streams.take(LoginToken([200; 32])).unwrap_err().status(),
-            503
-        );
+        assert_eq!(streams.take("zoe".to_owned()).unwrap_err().status(), 503);
         drop(places);
-        assert!(streams.take(LoginToken([200; 32])).is_ok());
+        assert!(streams.take("zoe".to_owned()).is_ok());
     }
 }

@@ -18,8 +18,8 @@ pub(crate) const MAX_CONNECTIONS: usize = 1_024;
 /// The largest number of event streams, each of which has its connection to itself.
 pub(crate) const MAX_EVENT_STREAMS: usize = 768;
 
-/// The largest number of event streams of one login, each of which asks the master for itself.
-pub(crate) const MAX_STREAMS_OF_LOGIN: usize = 64;
+/// The largest number of event streams of one user, each of which asks the master for itself.
+pub(crate) const MAX_STREAMS_OF_USER: usize = 64;
 
 /// The most logins that are under way at once.
 pub(crate) const MAX_LOGINS: usize = 64;

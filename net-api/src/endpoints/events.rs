@@ -38,8 +38,8 @@ pub(super) async fn stream(
             Some(id.ok_or_else(refused)?)
         }
     };
-    let place = api.event_streams.take(token)?;
     let client = api.master.acting(token, None).await?;
+    let place = api.event_streams.take(client.own_name().await?)?;
     let stream = EventStream::begin(client, after, api.events_context.clock, place).await?;
     let (body, task) = stream.into_body();
     api.events_context.spawn(task);
