@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use saline_data::Value;
-use saline_targeting::{Glob, TextPattern};
+use saline_targeting::TextPattern;
 
 /// Who may run what, as one option has it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,8 +41,8 @@ pub struct AccessRule {
 pub enum RuleScope {
     /// Jobs for all minions.
     AllMinions,
-    /// Jobs for the minions whose ids the glob matches.
-    Minions(Glob),
+    /// Jobs for the minions whose ids the pattern matches.
+    Minions(TextPattern),
     /// Functions on the master: `@runner`, `@jobs`.
     Runners,
     /// The keys of minions: `@wheel`.

@@ -25,6 +25,18 @@ pub struct TextPattern {
 }
 
 impl TextPattern {
+    /// Compiles a glob.
+    ///
+    /// # Errors
+    /// When it is malformed or too long.
+    pub fn glob(text: &str) -> Result<Self, PatternError> {
+        Ok(Self {
+            text: text.to_owned(),
+            glob: Some(Glob::compile(text)?),
+            regex: None,
+        })
+    }
+
     /// Compiles a regular expression, which has to match a whole text.
     ///
     /// # Errors
@@ -64,11 +76,7 @@ impl TextPattern {
     /// When it is neither, or too long.
     pub fn glob_else_regex(text: &str) -> Result<Self, PatternError> {
         if is_plain(text) && !text.starts_with(".*") {
-            return Ok(Self {
-                text: text.to_owned(),
-                glob: Some(Glob::compile(text)?),
-                regex: None,
-            });
+            return Self::glob(text);
         }
         Self::glob_or_regex(text)
     }

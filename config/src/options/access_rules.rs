@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use saline_data::Value;
 use saline_data::yaml::{self, Content, Key, Node, YamlError};
-use saline_targeting::{Glob, PatternError, TextPattern};
+use saline_targeting::{PatternError, TextPattern};
 
 use crate::Secrecy;
 use crate::access_rules::{
@@ -215,8 +215,8 @@ fn on_minions(
             return Err(given.refuse_at(item, message));
         }
         word if word.starts_with('@') => return Err(unknown_word(given, item, word)),
-        glob => RuleScope::Minions(Glob::compile(glob).map_err(|error| {
-            let message = format!("option {:?} names minions {glob:?}: {error}", given.name);
+        ids => RuleScope::Minions(pattern_of_ids(ids).map_err(|error| {
+            let message = format!("option {:?} names minions {ids:?}: {error}", given.name);
             key.position.error(message)
         })?),
     };
@@ -245,6 +245,17 @@ fn on_minions(
         scope,
         functions,
     })
+}
+
+/// Compiles a pattern of ids, which is a regular expression over whole ids if it can be no glob: it begins with `.*`, or has a
+/// character that no id has and that means nothing in a glob. Otherwise it is a glob, and not both: `[!1]` means the contrary as a
+/// regular expression.
+fn pattern_of_ids(text: &str) -> Result<TextPattern, PatternError> {
+    let of_regex = |c: char| r"|()^$\+{}".contains(c);
+    match text.starts_with(".*") || text.contains(of_regex) {
+        true => TextPattern::regex(text),
+        false => TextPattern::glob(text),
+    }
 }
 
 fn unknown_word(given: &Given<'_>, node: &Node, word: &str) -> YamlError {

@@ -9,7 +9,7 @@ pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
         secrecy: Secrecy::Public,
         unit: "path",
         default: "/",
-        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file`, the socket of `metrics_listen` and the master's `audit_file`, `autosign_file` and `autoreject_file`, \
+        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile`, `log_file`, the socket of `metrics_listen` and the master's `audit_file`, `autosign_file`, `autoreject_file` and `^filename` of `external_auth`, \
                unless they begin with it.",
         read: |config, given| {
             let path = given.path()?;

@@ -238,7 +238,7 @@ fn is_about_minions(rule: &AccessRule) -> bool {
 pub(super) fn covering<'a>(rules: &[&'a AccessRule], id: &MinionId) -> Option<&'a AccessRule> {
     let covers = |rule: &&&AccessRule| match &rule.scope {
         RuleScope::AllMinions | RuleScope::Everything => true,
-        RuleScope::Minions(glob) => glob.matches(id.as_str()),
+        RuleScope::Minions(ids) => ids.matches(id.as_str()) == Ok(true),
         RuleScope::Runners | RuleScope::Keys | RuleScope::Events => false,
     };
     rules.iter().find(covers).copied()

@@ -590,6 +590,28 @@ fn rules_are_judged_on_each_minion() {
 }
 
 #[test]
+fn minions_of_a_rule_are_a_glob_or_a_regular_expression_over_whole_ids() {
+    let ann = user("ann", &[]);
+    for (ids, minion, allowed) in [
+        ("(web|db)\\d+", "web1", true),
+        ("(web|db)\\d+", "web1x", false),
+        ("web1|db1", "db1", true),
+        ("web1|db1", "xdb1", false),
+        (".*", "web1", true),
+        ("w?b*", "web1", true),
+        // The contrary as a regular expression.
+        ("web[!1]", "web1", false),
+        ("web[!1]", "web2", true),
+        ("web.", "webs", false),
+    ] {
+        let rules = format!("publisher_acl: {{ann: [{{'{ids}': [test.ping]}}]}}");
+        let decided = publish_by(&rules, &ann, "test.ping", &[], &[], &[minion]);
+        let is_allowed = decided.starts_with("publisher_acl");
+        assert_eq!(is_allowed, allowed, "{ids} {minion}: {decided}");
+    }
+}
+
+#[test]
 fn arguments_are_matched_whole_and_have_to_be_there() {
     let refresh = [("refresh", Value::Bool(true))];
     let install = |positional: &[&str], named: &[(&str, Value)]| {

@@ -7,6 +7,7 @@ use saline_messages::{Arguments, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyS
 use saline_targeting::Glob;
 
 use crate::error::ApiError;
+use crate::lowstate;
 
 /// The names of all functions.
 pub(super) const FUNCTIONS: &str = "key.list_all, key.list, key.finger, key.accept, key.reject, key.delete, key.accept_dict, \
@@ -36,9 +37,9 @@ pub(super) async fn call(
                 KeyAction::Delete => KeyState::ALL.to_vec(),
                 _ => [
                     (KeyState::Pending, true),
-                    (KeyState::Accepted, flag("include_accepted")),
-                    (KeyState::Rejected, flag("include_rejected")),
-                    (KeyState::Denied, flag("include_denied")),
+                    (KeyState::Accepted, flag("include_accepted")?),
+                    (KeyState::Rejected, flag("include_rejected")?),
+                    (KeyState::Denied, flag("include_denied")?),
                 ]
                 .into_iter()
                 .filter_map(|(state, is_meant)| is_meant.then_some(state))
@@ -253,9 +254,10 @@ fn text(value: &Value) -> Result<&str, ApiError> {
     text.ok_or_else(|| bad("match has to be a text".to_owned()))
 }
 
-fn is_set(arguments: &Arguments, name: &str) -> bool {
+fn is_set(arguments: &Arguments, name: &str) -> Result<bool, ApiError> {
     let mut named = arguments.named.iter();
-    named.any(|(known, value)| known == name && *value == Value::Bool(true))
+    let found = named.find(|(known, _)| known == name);
+    found.map_or(Ok(false), |(_, value)| lowstate::flag(name, value))
 }
 
 fn bad(why: String) -> ApiError {
@@ -338,6 +340,22 @@ mod tests {
             Value::map([("minions", Value::List(vec![Value::Int(1)]))]),
         ] {
             assert!(by_state(&wrong).is_err(), "{wrong:?}");
+        }
+        let included = |value: Value| {
+            let arguments = Arguments {
+                named: vec![("include_accepted".to_owned(), value)],
+                ..Arguments::default()
+            };
+            is_set(&arguments, "include_accepted").ok()
+        };
+        // Pepper and forms send texts.
+        for (value, is_included) in [
+            (Value::from("True"), Some(true)),
+            (Value::Bool(true), Some(true)),
+            (Value::from("false"), Some(false)),
+            (Value::from("perhaps"), None),
+        ] {
+            assert_eq!(included(value), is_included);
         }
         let glob = Glob::compile(&escaped("a*[b]")).unwrap();
         assert!(glob.matches("a*[b]") && !glob.matches("ab"));

@@ -35,6 +35,8 @@ pub(super) async fn one(
         .parse()
         .map_err(|_| ApiError::BadRequest("a jid has twenty digits".to_owned()))?;
     let client = api.master.acting(token, Some(NetapiClient::Runner)).await?;
+    // It is refused as such, where the runner says in a text alone why it failed.
+    client.job_returns(&jid, u64::MAX).await?;
     let named = vec![("jid".to_owned(), Value::from(jid.as_str()))];
     let job = runner_returned(&client, "jobs.list_job", named).await?;
     let returns = match job.get("Result") {

@@ -62,17 +62,7 @@ impl Chunk {
     /// # Errors
     /// `BadRequest` when it is something else.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
-        match self.get(name) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(Value::Int(number)) => Ok(*number != 0),
-            Some(Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
-                "true" | "1" | "yes" | "on" => Ok(true),
-                "false" | "0" | "no" | "off" | "" => Ok(false),
-                _ => Err(bad(format!("{name} has to be true or false"))),
-            },
-            Some(_) => Err(bad(format!("{name} has to be true or false"))),
-        }
+        self.get(name).map_or(Ok(false), |value| flag(name, value))
     }
 
     /// Returns an entry that is a time in seconds.
@@ -208,4 +198,22 @@ impl Chunk {
 
 fn bad(why: String) -> ApiError {
     ApiError::BadRequest(why)
+}
+
+/// Reads what is true or false. Forms and pepper have texts alone for that.
+///
+/// # Errors
+/// When it is neither.
+pub(crate) fn flag(name: &str, value: &Value) -> Result<bool, ApiError> {
+    let read = match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::Int(number) => Some(*number != 0),
+        Value::Text(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" | "" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    read.ok_or_else(|| bad(format!("{name} has to be true or false")))
 }
