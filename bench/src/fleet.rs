@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// How often it is looked whether something has become so, where nothing tells.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a fleet is made of.
+/// The options with which a fleet is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FleetOptions<'a> {
     /// The transport between the minions and their master.

@@ -28,7 +28,7 @@ pub enum OwnUserError {
     /// The user cannot enter a folder above the daemon's.
     #[error("the {daemon} runs as {user} (`user`), and that user cannot enter {}: chmod o+x it", folder.display())]
     Closed {
-        /// The daemon.
+        /// The name of the daemon in messages.
         daemon: &'static str,
         /// The name of the user.
         user: String,
@@ -41,18 +41,18 @@ pub enum OwnUserError {
         list(folders)
     )]
     Foreign {
-        /// The daemon.
+        /// The name of the daemon in messages.
         daemon: &'static str,
         /// The name of the user.
         user: String,
-        /// The folders.
+        /// The folders that belong to somebody else.
         folders: Vec<PathBuf>,
     },
     /// The user cannot write a file of a log.
     #[error("the {daemon} runs as {user} (`user`), who cannot write {}: let {user} write in its folder, or name another place with \
              {option}", path.display())]
     Unwritable {
-        /// The daemon.
+        /// The name of the daemon in messages.
         daemon: &'static str,
         /// The name of the user.
         user: String,
@@ -114,9 +114,12 @@ impl OwnUser {
     }
 
     /// Returns a warning for a daemon that has read its configuration as root, and cannot read it `again` as its own user.
-    pub fn unreadable_again<C>(&self, again: Result<C, ConfigError>) -> Option<String> {
+    pub fn unreadable_again<C>(
+        &self,
+        again: impl FnOnce() -> Result<C, ConfigError>,
+    ) -> Option<String> {
         self.name.as_ref()?;
-        let error = again.err()?;
+        let error = again().err()?;
         Some(format!(
             "SIGHUP will change nothing, since the {}'s user cannot read the configuration: {error}",
             self.daemon

@@ -57,7 +57,7 @@ pub(crate) fn check(
         }
     }
     let mut warnings = loaded.warnings;
-    warnings.extend(own_user.unreadable_again(load()));
+    warnings.extend(own_user.unreadable_again(load));
     Ok(warnings)
 }
 

@@ -111,7 +111,7 @@ fn start(
     // Before anything is made, so that all of it belongs to that user.
     let own_user = own_user(&loaded.config);
     own_user.switch()?;
-    let unreadable = own_user.unreadable_again(load(registry, arguments));
+    let unreadable = own_user.unreadable_again(|| load(registry, arguments));
     loaded.warnings.extend(unreadable);
     // Before the log: a second instance must not write into the log of the first.
     let locks = take_locks(&loaded.config)?;

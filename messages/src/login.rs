@@ -2,11 +2,13 @@
 //! the token of that login. Salt's external authentication, `eauth`.
 
 use std::fmt;
+use std::time::Duration;
 
 use saline_data::Packed;
 use serde::{Deserialize, Serialize};
 
 use super::MasterTime;
+use super::envelope::after_ms;
 
 /// The longest name of a user, name of a way to log in (`eauth`) or password, in bytes.
 pub const MAX_LOGIN_TEXT: usize = 1_024;
@@ -69,6 +71,15 @@ pub enum LoginReply {
         /// The time in milliseconds after which to try again.
         after_ms: u32,
     },
+}
+
+impl LoginReply {
+    /// Returns the reply to a login that has to wait: the client tries again after `delay`.
+    pub fn later(delay: Duration) -> Self {
+        Self::Later {
+            after_ms: after_ms(delay),
+        }
+    }
 }
 
 /// A login that succeeded.

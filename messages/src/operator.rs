@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::after_ms;
 use super::{
-    ActAsRequest, Batch, BatchRequest, EventsPage, EventsRequest, Jid, KeyReply, KeyRequest,
-    LoginReply, LoginRequest, LoginToken, MasterTime, MinionId, MinionJobState, PackedArguments,
-    PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredReturn,
-    TokenReply, TokenRequest, UploadReply, UploadRequest,
+    ActAsRequest, Arguments, Batch, BatchRequest, EventsPage, EventsRequest, Jid, KeyReply,
+    KeyRequest, LoginReply, LoginRequest, LoginToken, MasterTime, MinionId, MinionJobState,
+    PackedArguments, PlannedEnd, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets,
+    StoredReturn, TokenReply, TokenRequest, UploadReply, UploadRequest,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -140,6 +140,34 @@ pub struct PublishRequest {
     /// Whether the job is published although none of its minions can know the function: each then returns that itself, as in
     /// Salt. Otherwise the master refuses the order.
     pub allow_unknown_functions: bool,
+}
+
+impl PublishRequest {
+    /// Creates a request for a job of a function without arguments, with no other options than those of every job.
+    pub fn new(
+        request_id: RequestId,
+        target: Target,
+        fun: impl Into<String>,
+        user: impl Into<String>,
+    ) -> Self {
+        Self {
+            request_id,
+            target,
+            include_unknown: false,
+            fun: fun.into(),
+            arg: Arguments::default().pack(),
+            secrets: None,
+            user: user.into(),
+            ttl_ms: None,
+            private: false,
+            subset: None,
+            batch: BatchRequest::default(),
+            metadata: None,
+            jid: None,
+            returners: Box::default(),
+            allow_unknown_functions: false,
+        }
+    }
 }
 
 /// The reply to an operator's request.

@@ -81,7 +81,7 @@ fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn
     if let Some(path) = loaded.pid_file(arguments) {
         check_pid_file(&path, &made_before)?;
     }
-    if let Some(warning) = own_user.unreadable_again(Configuration::load(registry, arguments)) {
+    if let Some(warning) = own_user.unreadable_again(|| Configuration::load(registry, arguments)) {
         eprintln!("{PROGRAM}: {warning}");
     }
     settings::address(loaded.listener())?;
@@ -109,7 +109,7 @@ fn start(
     // Before anything is made, so that all of it belongs to that user.
     let own_user = loaded.own_user();
     own_user.switch()?;
-    let unreadable = own_user.unreadable_again(Configuration::load(&registry, arguments));
+    let unreadable = own_user.unreadable_again(|| Configuration::load(&registry, arguments));
     let lock = InstanceLock::take(&loaded.folder().join(".lock"))?;
     let log = saline_daemon::logging::start(loaded.logging())?;
     for warning in loaded.warnings().iter().chain(&unreadable) {

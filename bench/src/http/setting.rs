@@ -16,7 +16,7 @@ use crate::Result;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::row::Row;
 
-/// The minion.
+/// The id of the minion to which jobs go.
 pub(super) const ONE: &str = "swarm-00000";
 
 /// The password of every user, by both ways.

@@ -113,8 +113,8 @@ impl Principal {
         }
     }
 
-    /// Returns the name of the principal alone, as its own kind has it.
-    pub(crate) fn own_name(&self) -> String {
+    /// Returns the name alone, without the kind of the principal.
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::LocalUser(user) => user.name.clone(),
             Self::ExternalUser(user) => user.name.clone(),

@@ -155,7 +155,7 @@ impl PublishOrder {
         if ordered.by_claims && request.secrets.is_some() {
             warnings.push(OrderWarning::SecretsByClaims);
         }
-        // After the decision: whoever may not call a function is not told whether there is one.
+        // After the decision: a user who may not call a function is not told whether it exists.
         if let Some(why) = unknown {
             allowed.synced().await;
             return Err(OrderError::Invalid(why));

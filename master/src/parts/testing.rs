@@ -1,7 +1,9 @@
 //! The state of a master in a folder of its own, for the tests of its parts.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use saline_channel::Identity;
 use saline_config::{MasterConfig, Paths};
@@ -88,6 +90,19 @@ impl Drop for TestMaster {
     fn drop(&mut self) {
         self.context.cancel.cancel();
     }
+}
+
+/// Returns the configuration with these options of a file.
+pub(crate) fn configuration(options: &str) -> MasterConfig {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("master"), options).unwrap();
+    MasterConfig::load(folder.path(), &[]).unwrap().config
+}
+
+/// Polls a future once, and returns whether it is not ready.
+pub(crate) fn is_waiting<T>(future: Pin<&mut impl Future<Output = T>>) -> bool {
+    let mut context = TaskContext::from_waker(Waker::noop());
+    matches!(future.poll(&mut context), Poll::Pending)
 }
 
 /// Collects the warnings and errors that are logged.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use saline_data::{Packed, Value};
 use saline_messages::{
-    BatchRequest, Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId,
-    RunnerCall,
+    Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId, RunnerCall,
 };
 use saline_targeting::Glob;
 use tokio::sync::OwnedSemaphorePermit;
@@ -89,21 +88,14 @@ impl Reactor {
                 arguments,
             } => {
                 let request = PublishRequest {
-                    request_id,
-                    target: target.clone(),
-                    include_unknown: false,
-                    fun: fun.clone(),
                     arg: arguments.pack(),
-                    secrets: None,
-                    user: principal.owner(),
-                    ttl_ms: None,
-                    private: false,
-                    subset: None,
-                    batch: BatchRequest::default(),
                     metadata: metadata(cause, &block.name),
-                    jid: None,
-                    returners: Box::default(),
-                    allow_unknown_functions: false,
+                    ..PublishRequest::new(
+                        request_id,
+                        target.clone(),
+                        fun.clone(),
+                        principal.owner(),
+                    )
                 };
                 let published = self.publish.carry_out(&principal, request).await;
                 let published = published.map_err(|error| error.to_string())?;

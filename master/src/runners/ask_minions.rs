@@ -24,25 +24,18 @@ pub(super) async fn ask_minions(
     };
     let request_id = RequestId::random();
     let request = PublishRequest {
-        request_id: request_id.map_err(|error| Failure::Execution(error.to_string()))?,
-        target,
-        include_unknown: false,
-        fun: fun.to_owned(),
         arg: arguments.pack(),
-        secrets: None,
-        user: run.user.clone(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
         batch: BatchRequest {
             // All are asked at once, also where jobs for many are made batches.
             safe_limit: Some(0),
             ..BatchRequest::default()
         },
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
+        ..PublishRequest::new(
+            request_id.map_err(|error| Failure::Execution(error.to_string()))?,
+            target,
+            fun,
+            run.user.clone(),
+        )
     };
     let publish = &run.parts.publish;
     let published = publish.carry_out(&run.principal, request).await?;

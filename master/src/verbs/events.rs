@@ -233,22 +233,13 @@ fn has_prefix(tag: &str, prefixes: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::{Pin, pin};
-    use std::task::{Context, Poll, Waker};
+    use std::pin::pin;
 
-    use saline_config::MasterConfig;
     use saline_data::Value;
     use saline_messages::{Event, EventOrigin, OperatorRequest};
 
     use super::*;
-    use crate::parts::testing::TestMaster;
-
-    /// Returns the configuration with these options of a file.
-    fn configuration(options: &str) -> MasterConfig {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("master"), options).unwrap();
-        MasterConfig::load(folder.path(), &[]).unwrap().config
-    }
+    use crate::parts::testing::{TestMaster, configuration, is_waiting};
 
     fn request(after: EventCursor) -> EventsRequest {
         EventsRequest {
@@ -263,11 +254,6 @@ mod tests {
         let events = master.state.runner_parts().events;
         let origin = EventOrigin::operator("root");
         events.sent_by(origin, tag, data).await.unwrap();
-    }
-
-    fn is_waiting<T>(future: Pin<&mut impl Future<Output = T>>) -> bool {
-        let mut context = Context::from_waker(Waker::noop());
-        matches!(future.poll(&mut context), Poll::Pending)
     }
 
     fn tags(reply: Result<OperatorReply, StoreError>) -> (Vec<String>, EventsPage) {

@@ -82,10 +82,7 @@ impl LoginVerbs {
         let (way, groups) = match checked.await {
             Checked::Right { way, groups } => (way, groups),
             Checked::Wrong => return Ok(self.refuse(principal, &request).await),
-            Checked::Later(delay) => {
-                let after_ms = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
-                return Ok(OperatorReply::Login(LoginReply::Later { after_ms }));
-            }
+            Checked::Later(delay) => return Ok(OperatorReply::Login(LoginReply::later(delay))),
         };
         let rules = access.external_rules(way, &request.user, &groups);
         if rules.is_empty() || !is_name(&request.user) {
@@ -275,21 +272,13 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::{Pin, pin};
-    use std::task::{Context as TaskContext, Poll, Waker};
+    use std::pin::pin;
 
     use saline_config::{LoginWay, MasterConfig};
     use saline_messages::Password;
 
     use super::*;
-    use crate::parts::testing::TestMaster;
-
-    /// Returns the configuration with these options of a file.
-    fn configuration(options: &str) -> MasterConfig {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("master"), options).unwrap();
-        MasterConfig::load(folder.path(), &[]).unwrap().config
-    }
+    use crate::parts::testing::{TestMaster, configuration, is_waiting};
 
     fn rules_of(user: &str) -> MasterConfig {
         configuration(&format!(
@@ -304,11 +293,6 @@ mod tests {
             eauth: "auto".to_owned(),
             token: LoginToken([1; 32]),
         }
-    }
-
-    fn is_waiting<T>(future: Pin<&mut impl Future<Output = T>>) -> bool {
-        let mut context = TaskContext::from_waker(Waker::noop());
-        matches!(future.poll(&mut context), Poll::Pending)
     }
 
     #[tokio::test]

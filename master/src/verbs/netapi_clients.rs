@@ -138,24 +138,17 @@ mod tests {
         }
         let job = |size, subset| {
             OperatorRequest::Publish(PublishRequest {
-                request_id: RequestId::random().unwrap(),
-                target: Target::glob("*"),
-                include_unknown: false,
-                fun: "test.ping".to_owned(),
-                arg: Arguments::default().pack(),
-                secrets: None,
-                user: String::new(),
-                ttl_ms: None,
-                private: false,
                 subset,
                 batch: BatchRequest {
                     size,
                     ..BatchRequest::default()
                 },
-                metadata: None,
-                jid: None,
-                returners: Vec::new().into(),
-                allow_unknown_functions: false,
+                ..PublishRequest::new(
+                    RequestId::random().unwrap(),
+                    Target::glob("*"),
+                    "test.ping",
+                    String::new(),
+                )
             })
         };
         let plain = ["local", "local_async"];

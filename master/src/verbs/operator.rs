@@ -150,7 +150,7 @@ impl OperatorVerbs {
             OperatorRequest::Upload(request) => {
                 Ok(self.uploads.carry_out(principal, request).await)
             }
-            OperatorRequest::Ping => Ok(OperatorReply::Pong(principal.own_name())),
+            OperatorRequest::Ping => Ok(OperatorReply::Pong(principal.name())),
             OperatorRequest::Login(request) => self.logins.log_in(principal, request).await,
             OperatorRequest::Logout(token) => self.logins.log_out(principal, token).await,
             // A request in the name of a user stands in no other one.

@@ -9,9 +9,9 @@ use saline_channel::publication::topic_all;
 use saline_channel::{ChannelError, Credentials, MasterTrust};
 use saline_data::Packed;
 use saline_messages::{
-    Admission, Arguments, BatchRequest, CallerReply, CallerRequest, Class, KeyAction, KeyState,
-    MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorRequest, PublishRequest,
-    RefusedVerb, RequestId, Role, StartId,
+    Admission, CallerReply, CallerRequest, Class, KeyAction, KeyState, MinionEvent, MinionEvents,
+    MinionReply, MinionRequest, OperatorRequest, PublishRequest, RefusedVerb, RequestId, Role,
+    StartId,
 };
 use saline_protocol::transport::{
     AdmissionLimits, Client, Clock, Delivery, ErrorKind, Subscriber, TopicFilter,
@@ -235,23 +235,12 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
     let operator = deployment.operator().await;
     // The first request of its session.
     let most = AdmissionLimits::default().max_message;
-    let order = operator.order(OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target::glob("nobody"),
-        include_unknown: false,
-        fun: "test.ping".into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "u".repeat(2 * most),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
-    }));
+    let order = operator.order(OperatorRequest::Publish(PublishRequest::new(
+        RequestId::random().unwrap(),
+        Target::glob("nobody"),
+        "test.ping",
+        "u".repeat(2 * most),
+    )));
     // Whatever it says to that.
     order.await;
     deployment.master.shutdown(TEST_TIMEOUT).await;

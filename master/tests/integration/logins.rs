@@ -6,9 +6,9 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{
-    ActAsRequest, Arguments, BatchRequest, Incoming, Jid, LoginReply, LoginRequest, LoginToken,
-    NetapiClient, OperatorReply, OperatorRequest, Password, PublishRequest, RefusedVerb, RequestId,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, UploadRequest, decode, encode,
+    ActAsRequest, Incoming, Jid, LoginReply, LoginRequest, LoginToken, NetapiClient, OperatorReply,
+    OperatorRequest, Password, PublishRequest, RefusedVerb, RequestId, RunnerCall, RunnerEnd,
+    RunnerReply, RunnerRequest, UploadRequest, decode, encode,
 };
 use saline_targeting::Target;
 
@@ -242,23 +242,12 @@ async fn the_end_of_the_logins_ends_the_runs_and_tells_the_jobs_that_go_on() {
     let minion = deployment.minion("m1").await;
     minion.reconcile().await;
     log_in(&root, "boss", 1).await;
-    let order = OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target::glob("m1"),
-        include_unknown: false,
-        fun: "test.ping".to_owned(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "somebody".to_owned(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
-    });
+    let order = OperatorRequest::Publish(PublishRequest::new(
+        RequestId::random().unwrap(),
+        Target::glob("m1"),
+        "test.ping",
+        "somebody",
+    ));
     let OperatorReply::Published(published) = root.order(acting(1, None, &order)).await else {
         panic!("the job is not published");
     };

@@ -4,8 +4,8 @@ use saline_channel::MasterTrust;
 use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{
-    Arguments, BatchRequest, Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest,
-    RequestId, Role, RunnerRequest, TokenName, TokenRequest, UploadId, UploadRequest,
+    Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest, RequestId, Role,
+    RunnerRequest, TokenName, TokenRequest, UploadId, UploadRequest,
 };
 use saline_targeting::Target;
 
@@ -33,24 +33,13 @@ pub(crate) async fn operator(deployment: &Deployment, name: &str) -> Peer {
 }
 
 pub(crate) async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
-    let request = OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target::glob(target),
-        fun: fun.into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
+    let request = OperatorRequest::Publish(PublishRequest::new(
+        RequestId::random().unwrap(),
+        Target::glob(target),
+        fun,
         // No authority.
-        user: "root".into(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        include_unknown: false,
-        returners: Box::default(),
-        allow_unknown_functions: false,
-    });
+        "root",
+    ));
     match peer.order(request).await {
         OperatorReply::Published(published) => Ok(published.jid.unwrap()),
         OperatorReply::NotAllowed(line) => Err(line),

@@ -3,9 +3,8 @@
 use saline_channel::MasterTrust;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, Event, Jid, KeyAction, KeyState, LastSeen, MinionId, MinionRequest,
-    OperatorReply, OperatorRequest, PublishRequest, RequestId, RunnerCall, RunnerReply,
-    RunnerRequest,
+    Event, Jid, KeyAction, KeyState, LastSeen, MinionId, MinionRequest, OperatorReply,
+    OperatorRequest, PublishRequest, RequestId, RunnerCall, RunnerReply, RunnerRequest,
 };
 use saline_protocol::transport::Delivery;
 use saline_targeting::Target;
@@ -200,21 +199,13 @@ async fn metadata_are_a_mapping_of_bounded_size() {
     let (_deployment, operator, _minion) = deployment().await;
     let publish = async |metadata: Packed| {
         let request = PublishRequest {
-            request_id: RequestId::random().unwrap(),
-            target: Target::glob("m1"),
-            include_unknown: false,
-            fun: "test.ping".into(),
-            arg: Arguments::default().pack(),
-            secrets: None,
-            user: "root".into(),
-            ttl_ms: None,
-            private: false,
-            subset: None,
-            batch: BatchRequest::default(),
             metadata: Some(metadata),
-            jid: None,
-            returners: Box::default(),
-            allow_unknown_functions: false,
+            ..PublishRequest::new(
+                RequestId::random().unwrap(),
+                Target::glob("m1"),
+                "test.ping",
+                "root",
+            )
         };
         operator.order(OperatorRequest::Publish(request)).await
     };

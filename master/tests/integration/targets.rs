@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionId, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PublishRequest, Published, RefusedVerb,
-    RequestId, TargetMatches,
+    GrainsReport, KeyAction, KeyState, MinionId, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, PublishRequest, Published, RefusedVerb, RequestId, TargetMatches,
 };
 use saline_targeting::{Assignment, Assignments, Attribute, MAX_GRAINS, Target, TargetKind};
 
@@ -45,21 +44,9 @@ async fn publish_to(
     include_unknown: bool,
 ) -> Published {
     let order = OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target,
         include_unknown,
-        fun: "test.ping".into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "root".into(),
-        ttl_ms: None,
-        private: false,
         subset,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
+        ..PublishRequest::new(RequestId::random().unwrap(), target, "test.ping", "root")
     });
     match operator.order(order).await {
         OperatorReply::Published(published) => published,

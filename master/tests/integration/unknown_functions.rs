@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use saline_channel::MasterTrust;
 use saline_config::MasterConfig;
 use saline_messages::{
-    Arguments, BatchRequest, FunctionsReport, MinionFunctions, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, PublishRequest, RefusedVerb, RequestId,
+    FunctionsReport, MinionFunctions, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
+    PublishRequest, RefusedVerb, RequestId,
 };
 use saline_targeting::Target;
 
@@ -20,21 +20,13 @@ async fn order(peer: &Peer, target: &str, fun: &str, ttl_ms: Option<u64>) -> Res
 
 fn request_for(target: &str, fun: &str, ttl_ms: Option<u64>) -> PublishRequest {
     PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target::glob(target),
-        fun: fun.into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "root".into(),
         ttl_ms,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        include_unknown: false,
-        returners: Box::default(),
-        allow_unknown_functions: false,
+        ..PublishRequest::new(
+            RequestId::random().unwrap(),
+            Target::glob(target),
+            fun,
+            "root",
+        )
     }
 }
 

@@ -2,9 +2,8 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, Event, EventOrigin, MinionEvent, MinionEvents, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, OriginKind, PublishRequest, RequestId, Return,
-    ReturnVerdict, StartId,
+    Event, EventOrigin, MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, OriginKind, PublishRequest, RequestId, Return, ReturnVerdict, StartId,
 };
 use saline_protocol::transport::{Delivery, Subscriber};
 use saline_targeting::Target;
@@ -88,23 +87,12 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
     let operator = deployment.operator().await;
     let _minion = deployment.minion("m1").await;
     let mut bus = operator.events("event/salt/job").await;
-    let request = OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target::glob("*"),
-        include_unknown: false,
-        fun: "test.ping".into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "the boss".into(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
-    });
+    let request = OperatorRequest::Publish(PublishRequest::new(
+        RequestId::random().unwrap(),
+        Target::glob("*"),
+        "test.ping",
+        "the boss",
+    ));
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");
     };

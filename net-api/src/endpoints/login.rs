@@ -135,24 +135,8 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
     // A task of its own: when the client goes, the master makes the login all the same, and it has to be ended after that.
     api.context.spawn(async move {
         let _place = place;
-        let asked = async {
-            loop {
-                let after_ms = match ask_master(&asking, request.clone()).await {
-                    Ok((LoginReply::Later { after_ms }, login)) => {
-                        login.keep();
-                        after_ms
-                    }
-                    replied => return Some(replied),
-                };
-                // The master has carried nothing out: whoever went does not keep the place.
-                tokio::select! {
-                    () = answer.closed() => return None,
-                    () = Clock.pause(Duration::from_millis(after_ms.into())) => {}
-                }
-            }
-        };
-        let asked = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked).await;
-        if let Ok(Some(replied)) = asked {
+        let asked = ask_master(&asking, request, &mut answer);
+        if let Ok(replied) = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked).await {
             // A login that nobody takes is dropped, and ends.
             let _ = answer.send(replied);
         }
@@ -160,39 +144,52 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
     let waited = Clock.deadline(Clock.after(LOGIN_TIMEOUT), answered).await;
     // The master has whoever tries too much wait.
     let replied = waited.ok().and_then(Result::ok).ok_or_else(has_to_wait)?;
-    let (reply, login) = replied?;
-    match reply {
-        LoginReply::LoggedIn(logged_in) => Ok(UserLogin {
-            login,
-            token,
-            user,
-            eauth,
-            logged_in,
-        }),
-        LoginReply::Refused => {
-            login.keep();
-            Err(refused())
-        }
-        LoginReply::Later { .. } => {
-            login.keep();
-            Err(has_to_wait())
-        }
-    }
+    let (logged_in, login) = replied?;
+    Ok(UserLogin {
+        login,
+        token,
+        user,
+        eauth,
+        logged_in,
+    })
 }
 
 fn has_to_wait() -> ApiError {
     ApiError::Unavailable("logins have to wait now: try again later".to_owned())
 }
 
-/// Asks the master once to log a user in. When this is dropped or fails in the midst, the login is ended; one that the master
-/// makes after that, because a check by PAM takes so long, stays until it expires.
+/// The reply to a client that logs in: the login, or why there is none.
+type LoginResult = Result<(LoggedIn, TemporaryLogin), ApiError>;
+
+/// Has the master log a user in, and tries again while logins have to wait and somebody waits for the `answer`. When this is dropped or
+/// fails in the midst, the login is ended; one that the master makes after that, because a check by PAM takes so long, stays
+/// until it expires.
 async fn ask_master(
     api: &Arc<Api>,
     request: LoginRequest,
-) -> Result<(LoginReply, TemporaryLogin), ApiError> {
+    answer: &mut oneshot::Sender<LoginResult>,
+) -> LoginResult {
     let client = api.master.client().await?;
-    let login = TemporaryLogin::new(Arc::clone(api), request.token);
-    Ok((client.try_log_in(request).await?, login))
+    loop {
+        let login = TemporaryLogin::new(Arc::clone(api), request.token);
+        let replied = client.try_log_in(request.clone()).await?;
+        let after_ms = match replied {
+            LoginReply::LoggedIn(logged_in) => return Ok((logged_in, login)),
+            LoginReply::Refused => {
+                login.keep();
+                return Err(refused());
+            }
+            LoginReply::Later { after_ms } => {
+                login.keep();
+                after_ms
+            }
+        };
+        // The master has carried nothing out: a client that went does not keep the place.
+        tokio::select! {
+            () = answer.closed() => return Err(has_to_wait()),
+            () = Clock.pause(Duration::from_millis(after_ms.into())) => {}
+        }
+    }
 }
 
 fn refused() -> ApiError {

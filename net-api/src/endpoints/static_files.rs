@@ -101,12 +101,13 @@ impl StaticFiles {
     /// Returns where a browser is sent that asks for a page by this path; none where it gets the page itself. As a path from there,
     /// since a proxy may serve the API below a path of its own.
     pub(super) fn page_redirect(&self, path: &str) -> Option<String> {
-        let slashes = |path: &str| path.matches('/').count();
-        let below = slashes(path).saturating_sub(1);
-        // The names of files in the page are relative, and right as far below the root as the page is.
-        if slashes(path) == slashes(self.page_path()) && below == 0 || path == self.page_path() {
+        let below = |path: &str| path.matches('/').count().saturating_sub(1);
+        // Names of files in the page are relative: below the root they are right at the path of the page alone.
+        let is_at_root = below(path) == 0 && below(self.page_path()) == 0;
+        if is_at_root || path == self.page_path() {
             return None;
         }
+        let below = below(path);
         let page = self.page_path().trim_start_matches('/');
         let up = "../".repeat(below.min(MAX_DEPTH));
         Some(format!("{up}{page}"))

@@ -21,7 +21,7 @@ const NO_TOKENS: [&str; 8] = [
     "\"' or 1=1 --",
 ];
 
-/// What may be asked for with a chunk: Salt's clients, and one that there is not.
+/// The values of `client` in a chunk: Salt's clients, and a name that is no client.
 const CLIENTS: [&str; 9] = [
     "local",
     "local_async",

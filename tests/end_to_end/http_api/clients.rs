@@ -138,7 +138,7 @@ fn a_function_that_no_minion_has_returns_its_sentence_for_each() {
         let job = job.expect(200);
         assert!(is_sentence(&job["return"][0]["web1"]), "{job}");
     }
-    // Whoever may not call it is not told whether there is one.
+    // A user who may not call a function is not told whether it exists.
     let foreign = asked
         .api
         .post("/", &asked.bob, &with("local", json!({"tgt": "web1"})));

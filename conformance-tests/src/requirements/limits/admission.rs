@@ -266,7 +266,7 @@ pub(super) async fn partial(world: Arc<World>) -> Outcome {
     let said = script.said.concat();
     ensure!(said.len() >= SIZE, "the proxy has not heard a request");
     begun.extend_from_slice(&said[..said.len() - 100]);
-    // What those have had who are gone is free again, each time.
+    // The room of the strangers that have gone is free again, each time.
     for round in 0..3 {
         let gone = fill(&world, &host, &begun, (STRANGERS, ROOM)).await?;
         // Those that were cut have left room for what is small.

@@ -10,11 +10,11 @@ pub mod verbs;
 use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Admission, ArgumentPlace, Arguments, BatchRequest, Class, Event, FileRefusal, FileReply,
-    GrainsReport, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinePage, MineReply,
-    MinionJobState, MinionPillar, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
-    Outgoing, PillarReply, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
-    Secrets, SessionId, encode,
+    Admission, ArgumentPlace, Arguments, Class, Event, FileRefusal, FileReply, GrainsReport,
+    Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinePage, MineReply, MinionJobState,
+    MinionPillar, MinionReply, MinionRequest, OperatorReply, OperatorRequest, Outgoing,
+    PillarReply, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, Secrets,
+    SessionId, encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
 use saline_targeting::{Target, TargetKind};
@@ -351,24 +351,19 @@ async fn is_job_opened_by_another(
     let values = secret.map(|value| (ArgumentPlace::named("password"), Value::from(value)));
     let values = values.into_iter().collect();
     let order = OperatorRequest::Publish(PublishRequest {
-        request_id: RequestId::random().unwrap(),
-        target: Target {
-            kind,
-            expression: expression.to_owned(),
-        },
-        include_unknown: false,
-        fun: "test.ping".into(),
         secrets: Secrets::set_apart(&mut arg, values).unwrap(),
         arg: arg.pack(),
-        user: "root".into(),
-        ttl_ms: None,
         private,
         subset,
-        batch: BatchRequest::default(),
-        metadata: None,
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
+        ..PublishRequest::new(
+            RequestId::random().unwrap(),
+            Target {
+                kind,
+                expression: expression.to_owned(),
+            },
+            "test.ping",
+            "root",
+        )
     });
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {

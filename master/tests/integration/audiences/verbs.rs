@@ -3,12 +3,12 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    ActAsRequest, Arguments, BatchRequest, EventsRequest, ExpiryAck, FileRequest, FunctionsReport,
-    GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest, Known, LoginRequest, LoginToken,
-    MineRequest, MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionRequest,
-    OperatorRequest, Outgoing, Password, PillarRequest, PublishRequest, Reconciliation, RequestId,
-    Return, ReturnPart, RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId,
-    TokenRequest, UploadId, UploadRequest, encode,
+    ActAsRequest, Arguments, EventsRequest, ExpiryAck, FileRequest, FunctionsReport, GrainsReport,
+    Heartbeat, Jid, JobAccount, KeyRequest, Known, LoginRequest, LoginToken, MineRequest,
+    MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionRequest, OperatorRequest, Outgoing,
+    Password, PillarRequest, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
+    RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId,
+    UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -215,21 +215,8 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
 
 fn forged() -> PublishRequest {
     PublishRequest {
-        request_id: RequestId([8; 16]),
-        target: Target::glob("*"),
-        include_unknown: false,
-        fun: "test.forged".into(),
-        arg: Arguments::default().pack(),
-        secrets: None,
-        user: "root".into(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest::default(),
         metadata: Some(Packed::pack(&Value::map([("forged", Value::Bool(true))]))),
-        jid: None,
-        returners: Box::default(),
-        allow_unknown_functions: false,
+        ..PublishRequest::new(RequestId([8; 16]), Target::glob("*"), "test.forged", "root")
     }
 }
 

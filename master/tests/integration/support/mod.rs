@@ -17,10 +17,10 @@ use saline_data::{Packed, Value};
 use saline_inproc::InProc;
 use saline_master::Master;
 use saline_messages::{
-    Admission, Arguments, BatchRequest, Class, ExpiryAck, GroupKeyMaterial, Heartbeat, Job,
-    JobAccount, KeyAction, KeyEntry, KeyRequest, KeyState, Known, MinionId, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, ProtocolVersions, PublishRequest, Published,
-    Reconciliation, RequestId, Return, ReturnVerdict, Role, StartId,
+    Admission, Class, ExpiryAck, GroupKeyMaterial, Heartbeat, Job, JobAccount, KeyAction, KeyEntry,
+    KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, ProtocolVersions, PublishRequest, Published, Reconciliation, RequestId,
+    Return, ReturnVerdict, Role, StartId,
 };
 use saline_protocol::transport::{
     Client, Clock, Context, Delivery, Endpoint, ErrorKind, HostPort, Registry, Subscriber, Topic,
@@ -309,21 +309,8 @@ impl Peer {
         ttl_ms: Option<u64>,
     ) -> Published {
         let request = OperatorRequest::Publish(PublishRequest {
-            request_id,
-            target: Target::glob(target),
-            include_unknown: false,
-            fun: "test.ping".into(),
-            arg: Arguments::default().pack(),
-            secrets: None,
-            user: "root".into(),
             ttl_ms,
-            private: false,
-            subset: None,
-            batch: BatchRequest::default(),
-            metadata: None,
-            jid: None,
-            returners: Box::default(),
-            allow_unknown_functions: false,
+            ..PublishRequest::new(request_id, Target::glob(target), "test.ping", "root")
         });
         match self.order(request).await {
             OperatorReply::Published(published) => published,
