@@ -37,11 +37,14 @@ absent leaves every option at its default; an absent folder is an error.
   transport: [zeromq, tcp]
   tcp:
     ret_port: 4507
+    connections: 20000
   ```
 
   `ret_port` and `publish_port` in a section are the ports of that transport alone, and so is
   `master_port` in the section of a minion or an API. Two transports cannot listen on one port, except one over
-  UDP (quic) and one over TCP.
+  UDP (quic) and one over TCP. `connections` in a section of the master is the largest number of connections that it
+  holds over that transport, 65536 if it is not set. Where each takes descriptors, the master's limit of open files
+  allows fewer if it is too small for them; the log says at the start for how many minions there is room.
 - A running daemon reads its files again on SIGHUP. Options with ↻ are taken over, on a minion also
   `transport` and the sections of transports; the log names the others that have changed, which need a
   restart. If a file is wrong, nothing changes.

@@ -53,7 +53,7 @@ pub use file_roots::{BASE, Environments, FileOptions};
 pub use load::Loaded;
 pub use log_format::{Align, LogField, LogFormat, Piece, UnknownFormat};
 pub use logging::{LogLevel, Logging, UnknownLevel};
-pub use master::{JobStoreSize, ListenPorts, MasterConfig};
+pub use master::{JobStoreSize, ListenSection, MasterConfig};
 pub use metrics_address::{MetricsAddress, NoMetricsAddress};
 pub use mine::{MineConfig, MineFunction, MineRule, NoMineFunctions};
 pub use minion::MinionConfig;

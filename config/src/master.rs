@@ -14,13 +14,16 @@ use crate::{
     Secrecy, ShownOptions, TransportOptions,
 };
 
-/// The ports of one transport, as its section gives them.
+/// How one transport is served, as its section gives it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ListenPorts {
+pub struct ListenSection {
     /// `ret_port` of the section; none for the master's own.
     pub requests: Option<u16>,
     /// `publish_port` of the section; none for the master's own.
     pub publications: Option<u16>,
+    /// `connections` of the section: how many minions may be connected over the transport; none for the default of the
+    /// contract's limits, 65,536.
+    pub connections: Option<usize>,
 }
 
 /// The configuration of a master, with Salt's option names. Times are in the option's own unit in
@@ -73,8 +76,8 @@ pub struct MasterConfig {
     pub batch_safe_size: u32,
     /// Sections named by a scheme: options of transports, not yet judged.
     pub transport_options: TransportOptions,
-    /// `ret_port` and `publish_port` of such sections, by scheme.
-    pub transport_ports: BTreeMap<String, ListenPorts>,
+    /// `connections`, `ret_port` and `publish_port` of such sections, by scheme.
+    pub listen: BTreeMap<String, ListenSection>,
     /// `ssl`: what transports that can encrypt network links with, when it is set.
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes, the same on every transport. 64 MiB
@@ -177,7 +180,7 @@ impl Default for MasterConfig {
             batch_safe_limit: 0,
             batch_safe_size: 8,
             transport_options: TransportOptions::new(),
-            transport_ports: BTreeMap::new(),
+            listen: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
             max_minions: 0,
@@ -245,12 +248,17 @@ impl MasterConfig {
 
     /// Returns the ports that `scheme` is served on: those of its section, else `ret_port` and `publish_port`.
     pub fn ports(&self, scheme: &str) -> (u16, u16) {
-        let own = self.transport_ports.get(scheme).copied();
+        let own = self.listen.get(scheme).copied();
         let own = own.unwrap_or_default();
         (
             own.requests.unwrap_or(self.ret_port),
             own.publications.unwrap_or(self.publish_port),
         )
+    }
+
+    /// Returns how many connections the section of `scheme` allows, if it says.
+    pub fn connections(&self, scheme: &str) -> Option<usize> {
+        self.listen.get(scheme)?.connections
     }
 
     /// `state_dir/jobs`: the folder of the job store.

@@ -91,7 +91,7 @@ pub(crate) trait Role: Default + 'static {
     /// The beginning of the names of options that are kept as values, for programs that ask for them.
     const KEPT_PREFIX: Option<&'static str>;
     /// The options of a transport's section that are the role's own, and not the transport's.
-    const TRANSPORT_PORTS: &'static [&'static str];
+    const SECTION_OPTIONS: &'static [&'static str];
 
     /// Whether an option is kept as a value.
     fn is_kept(name: &str) -> bool {
@@ -106,9 +106,13 @@ pub(crate) trait Role: Default + 'static {
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
     fn transport_options(&mut self) -> &mut TransportOptions;
 
-    /// Reads a port that the section of `scheme` gives: one of [`TRANSPORT_PORTS`](Self::TRANSPORT_PORTS), by
-    /// its name.
-    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16);
+    /// Reads one of [`SECTION_OPTIONS`](Self::SECTION_OPTIONS), by its name, from the section of `scheme`.
+    fn read_section_option(
+        &mut self,
+        scheme: &str,
+        name: &str,
+        given: &Given<'_>,
+    ) -> Result<(), YamlError>;
 
     /// Completes the configuration with values that depend on several options.
     fn finish(&mut self) {

@@ -199,7 +199,7 @@ mod tests {
         const RELOADED: &'static [&'static str] = &[];
         const RELOADS_TRANSPORTS: bool = false;
         const KEPT_PREFIX: Option<&'static str> = None;
-        const TRANSPORT_PORTS: &'static [&'static str] = &[];
+        const SECTION_OPTIONS: &'static [&'static str] = &[];
 
         fn is_of_other_role(_: &str) -> bool {
             false
@@ -225,7 +225,14 @@ mod tests {
         fn transport_options(&mut self) -> &mut TransportOptions {
             &mut self.common.transport_options
         }
-        fn set_transport_port(&mut self, _: &str, _: &str, _: u16) {}
+        fn read_section_option(
+            &mut self,
+            _: &str,
+            _: &str,
+            _: &crate::given::Given<'_>,
+        ) -> Result<(), saline_data::yaml::YamlError> {
+            Ok(())
+        }
     }
 
     fn load(folder: &Path, text: &str, mode: u32) -> Result<Loaded<Database>, String> {

@@ -1,4 +1,4 @@
-//! Sections of transports: `tcp: {…}`. Ports are read here. The other options are kept as they are, and checked
+//! Sections of transports: `tcp: {…}`. The role's own options, such as ports, are read here. The other options are kept as they are, and checked
 //! against what the transport says of itself before a daemon starts, and again when the transport is started.
 
 use std::cell::RefCell;
@@ -61,15 +61,15 @@ pub(crate) fn read<C: Role>(
         .or_default();
     for (key, node) in entries {
         let name = &key.name;
-        if C::TRANSPORT_PORTS.contains(&name.as_str()) {
+        if C::SECTION_OPTIONS.contains(&name.as_str()) {
             let given = Given {
                 name: &format!("{scheme}:{name}"),
                 node,
                 schemes: &[],
-                // A port has no warnings.
+                // None of these has warnings.
                 warnings: &RefCell::default(),
             };
-            config.set_transport_port(scheme, name, given.port()?);
+            config.read_section_option(scheme, name, &given)?;
             continue;
         }
         let value = match &node.content {

@@ -74,6 +74,7 @@ pub mod publisher;
 mod reactions;
 mod reactor;
 mod returners;
+mod room;
 mod run;
 pub mod runners;
 mod schedule;

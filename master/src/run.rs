@@ -15,6 +15,7 @@ use saline_protocol::transport::{Capabilities, Registry};
 
 use crate::check::{check, own_user};
 use crate::programs::Programs;
+use crate::room;
 use crate::server::{Master, take_locks};
 
 /// How long a stopping master may take to answer the requests that it has taken.
@@ -120,17 +121,17 @@ fn start(
         tracing::warn!("{warning}");
     }
     saline_daemon::give_large_memory_back();
-    match saline_daemon::raise_descriptors() {
-        Ok(Some(most)) => tracing::info!(
-            "{most} files and connections may be open: {}; more with a higher limit (ulimit -Hn, LimitNOFILE)",
-            room(
-                most.saturating_sub(saline_daemon::RESERVED_DESCRIPTORS),
-                &network_transports(&loaded.config, registry)
-            )
-        ),
-        Ok(None) => {}
-        Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),
+    if let Err(error) = saline_daemon::raise_descriptors() {
+        tracing::warn!("the limit of open files was not raised: {error}");
     }
+    tracing::info!(
+        "{}",
+        room::told(
+            &loaded.config,
+            saline_daemon::connection_descriptors(),
+            &network_transports(&loaded.config, registry)
+        )
+    );
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = loaded.config.worker_threads {
         runtime.worker_threads(threads);
@@ -155,32 +156,6 @@ fn network_transports(config: &MasterConfig, registry: &Registry) -> Vec<(String
         Some((name, transport.capabilities()))
     };
     names.into_iter().filter_map(able).collect()
-}
-
-/// Returns for how many minions so many descriptors are enough, each transport being given with what it can do.
-fn room(descriptors: u64, transports: &[(String, Capabilities)]) -> String {
-    let named = |which: fn(&Capabilities) -> bool| {
-        let named = transports.iter().filter(|(_, able)| which(able));
-        let names: Vec<&str> = named.map(|(name, _)| name.as_str()).collect();
-        (!names.is_empty()).then(|| names.join(" and "))
-    };
-    let two = named(|able| able.publications_apart && !able.shared_socket);
-    let one = named(|able| !able.publications_apart && !able.shared_socket);
-    match (two, one) {
-        (Some(two), None) => format!(
-            "room for about {} minions over {two}, each of which takes two",
-            descriptors / 2
-        ),
-        (Some(two), Some(_)) => format!(
-            "room for about {descriptors} minions, or {} over {two}, where each takes two",
-            descriptors / 2
-        ),
-        (None, Some(_)) => format!("room for about {descriptors} minions"),
-        (None, None) => format!(
-            "minions take none of them over {}",
-            named(|_| true).unwrap_or_default()
-        ),
-    }
 }
 
 async fn serve(
@@ -235,35 +210,4 @@ async fn serve(
     tracing::info!("stopping");
     master.shutdown(DRAIN).await;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use saline_protocol::transport::Capabilities;
-
-    use super::room;
-
-    #[test]
-    fn the_room_for_minions_is_that_of_the_transports_that_are_served() {
-        // Each is named after the descriptors that a minion takes over it.
-        let told = |names: &[&str]| {
-            let able = |name: &str| match name {
-                "two" => Capabilities::new(1).with_publications_apart(),
-                "none" => Capabilities::new(1).with_shared_socket(),
-                _ => Capabilities::new(1),
-            };
-            let transports = names.iter().map(|name| ((*name).to_owned(), able(name)));
-            room(20_000 - 128, &transports.collect::<Vec<_>>())
-        };
-        assert_eq!(told(&["one"]), "room for about 19872 minions");
-        assert_eq!(
-            told(&["two"]),
-            "room for about 9936 minions over two, each of which takes two"
-        );
-        assert_eq!(
-            told(&["two", "one"]),
-            "room for about 19872 minions, or 9936 over two, where each takes two"
-        );
-        assert_eq!(told(&["none"]), "minions take none of them over none");
-    }
 }

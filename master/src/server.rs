@@ -28,6 +28,7 @@ use crate::parts::MasterParts;
 use crate::peers::warn_of_unknown;
 use crate::pillar::PillarPrograms;
 use crate::programs::Programs;
+use crate::room::{Room, descriptors_of_a_minion};
 use crate::sessions::ListenerKind;
 use crate::stores::Stores;
 
@@ -149,13 +150,20 @@ impl Master {
         let mut servers = Vec::new();
         let addresses = addresses(&config, registry)?;
         let local = addresses.local;
-        // Who reaches the local endpoint takes of what is kept back.
-        let strangers_reach = addresses.all.len() - 1;
         let descriptors = saline_daemon::connection_descriptors();
-        let share = descriptors.map(|all| all / strangers_reach.max(1));
+        let mut places = 0;
+        for (number, (_, scheme)) in addresses.all.iter().enumerate() {
+            let able = registry.get(scheme)?.capabilities();
+            // Who reaches the local endpoint takes of what is kept back.
+            places += usize::from(number != local && descriptors_of_a_minion(&able) > 0);
+        }
         for (number, (at, scheme)) in addresses.all.into_iter().enumerate() {
             let access = number > local;
             let transport = registry.get(&scheme)?;
+            let network = matches!(at.requests.address, Address::Network { .. });
+            let connections = config.connections(&scheme).filter(|_| network);
+            let able = transport.capabilities();
+            let room = Room::new(connections, &able, descriptors, places);
             let given = config.transport_options.get(&scheme).cloned();
             let options = Options::check(transport.options(), given.unwrap_or_default())?;
             let at = ServeAt {
@@ -167,12 +175,13 @@ impl Master {
                 // Every user of the machine is a stranger until a rule admits it.
                 context.local_access = LocalAccess::EveryUser;
                 context.limits.admission = Some(AdmissionLimits::default());
-                context.limits.descriptors = share;
-            } else if matches!(at.requests.address, Address::Network { .. }) {
+                context.limits.descriptors = room.descriptors;
+            } else if network {
                 // Who reaches a local endpoint has passed the permissions of its folder: it is root
                 // or the master's own user, who can do worse than hold memory.
                 context.limits.admission = Some(AdmissionLimits::default());
-                context.limits.descriptors = share;
+                context.limits.connections = room.connections;
+                context.limits.descriptors = room.descriptors;
             }
             let taken: Vec<&ServeAt> = servers.iter().map(|s: &Server| &s.bound).collect();
             let hint = explain_shared_port(&taken, &at, &scheme);

@@ -245,7 +245,7 @@ pub struct LastSeen {
     pub identity: [u8; 32],
     /// Whether that was in a session of the minion's accepted key.
     pub is_accepted: bool,
-    /// Its address without a port, or its network; none where the transport does not tell it.
+    /// Its address without a port, or its source.
     pub address: Option<String>,
     /// How long ago that was, in milliseconds; none when the master was started since.
     pub heard_ms: Option<u64>,

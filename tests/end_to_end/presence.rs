@@ -37,6 +37,12 @@ fn minions_are_up_while_they_speak(transport: &'static str) {
         json,
         serde_json::json!({"up": ["m1"], "down": ["m2", "m3"]})
     );
+    let places = fleet.run(
+        "saline-run",
+        &["manage.up", "show_ip=True", "--out", "json"],
+    );
+    let places: serde_json::Value = serde_json::from_str(&places.expect(0).stdout).unwrap();
+    assert_eq!(places, serde_json::json!({"m1": "127.0.0.1"}));
     for up in ["up", "present", "alived"] {
         assert_eq!(manage(&fleet, up, "nested"), "- m1\n", "{up}");
     }
@@ -123,4 +129,28 @@ fn a_machine_that_reboots_as_planned_is_not_down() {
     reboot(&fleet, &["system.shutdown", "at_time=30"]);
     assert_eq!(fleet.minions.remove("m1").unwrap().terminate(), Some(0));
     assert_eq!(raw(&fleet, "manage.down"), "['m1']\n");
+}
+
+#[test]
+fn a_transport_holds_as_many_connections_as_its_section_says() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\ntcp: {connections: 1}\n");
+    fleet.start_master();
+    fleet
+        .master()
+        .log
+        .wait_for("room for about 1 minions over tcp", 1);
+    fleet.start_minion("first");
+    fleet.minions["first"].log.wait_for("subscribed", 1);
+    fleet.start_minion("second");
+    fleet.minions["second"]
+        .log
+        .wait_for("the server holds as many connections as it may", 1);
+    let present = |fleet: &Fleet| {
+        let said = fleet.run("saline-run", &["manage.present", "--out", "json"]);
+        serde_json::from_str::<serde_json::Value>(&said.expect(0).stdout).unwrap()
+    };
+    assert_eq!(present(&fleet), serde_json::json!(["first"]));
+    assert_eq!(fleet.minions.get_mut("first").unwrap().terminate(), Some(0));
+    fleet.minions["second"].log.wait_for("subscribed", 1);
+    assert_eq!(present(&fleet), serde_json::json!(["second"]));
 }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use saline_data::yaml::YamlError;
+
 use super::{common, master_address, rest_cherrypy};
+use crate::given::Given;
 use crate::role::{ApiListenerRole, ConnectingRole, Role, fields_of};
 use crate::{ApiConfig, ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc, Secrecy};
 
@@ -38,7 +41,7 @@ impl Role for ApiConfig {
     ];
     const RELOADS_TRANSPORTS: bool = false;
     const KEPT_PREFIX: Option<&'static str> = None;
-    const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
+    const SECTION_OPTIONS: &'static [&'static str] = &["master_port"];
 
     fn is_of_other_role(name: &str) -> bool {
         let mut of_master = MasterConfig::OPTIONS.iter();
@@ -46,8 +49,15 @@ impl Role for ApiConfig {
         of_master.any(|option| option.name == name) || of_minion.any(|option| option.name == name)
     }
     fields_of!(Role);
-    fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
-        self.transport_ports.insert(scheme.to_owned(), port);
+    fn read_section_option(
+        &mut self,
+        scheme: &str,
+        _name: &str,
+        given: &Given<'_>,
+    ) -> Result<(), YamlError> {
+        self.transport_ports
+            .insert(scheme.to_owned(), given.port()?);
+        Ok(())
     }
 }
 

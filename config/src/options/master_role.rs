@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use saline_data::yaml::YamlError;
+
 use super::master;
+use crate::given::Given;
 use crate::role::{ApiListenerRole, Role, ScheduledRole, fields_of};
 use crate::{ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc};
 
@@ -82,7 +85,7 @@ impl Role for MasterConfig {
     ];
     const RELOADS_TRANSPORTS: bool = false;
     const KEPT_PREFIX: Option<&'static str> = Some("saltgui_");
-    const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
+    const SECTION_OPTIONS: &'static [&'static str] = &["connections", "publish_port", "ret_port"];
 
     fn is_of_other_role(name: &str) -> bool {
         MinionConfig::OPTIONS
@@ -103,12 +106,22 @@ impl Role for MasterConfig {
         }
     }
     fields_of!(Role);
-    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16) {
-        let ports = self.transport_ports.entry(scheme.to_owned()).or_default();
+    fn read_section_option(
+        &mut self,
+        scheme: &str,
+        name: &str,
+        given: &Given<'_>,
+    ) -> Result<(), YamlError> {
+        let section = self.listen.entry(scheme.to_owned()).or_default();
         match name {
-            "publish_port" => ports.publications = Some(port),
-            _ => ports.requests = Some(port),
+            "connections" => {
+                let what = "a number of connections, 1 or more";
+                section.connections = Some(given.whole(1..=i64::from(u32::MAX), what)?);
+            }
+            "publish_port" => section.publications = Some(given.port()?),
+            _ => section.requests = Some(given.port()?),
         }
+        Ok(())
     }
 }
 

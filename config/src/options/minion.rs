@@ -65,7 +65,7 @@ impl Role for MinionConfig {
     ];
     const RELOADS_TRANSPORTS: bool = true;
     const KEPT_PREFIX: Option<&'static str> = None;
-    const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
+    const SECTION_OPTIONS: &'static [&'static str] = &["master_port"];
 
     fn is_of_other_role(name: &str) -> bool {
         MasterConfig::OPTIONS
@@ -73,8 +73,15 @@ impl Role for MinionConfig {
             .any(|option| option.name == name)
     }
     fields_of!(Role);
-    fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
-        self.transport_ports.insert(scheme.to_owned(), port);
+    fn read_section_option(
+        &mut self,
+        scheme: &str,
+        _name: &str,
+        given: &Given<'_>,
+    ) -> Result<(), YamlError> {
+        self.transport_ports
+            .insert(scheme.to_owned(), given.port()?);
+        Ok(())
     }
     fn finish(&mut self) {
         self.place_paths();

@@ -81,7 +81,7 @@ impl PresenceReporter {
 
     /// Reports that two machines use one id, at most once a minute for each.
     pub async fn report_duplicate(&self, id: &MinionId, old: &Session, new: &Session) {
-        let addresses = [old.shown_address(), new.shown_address()];
+        let addresses = [old, new].map(|session| session.peer.to_string());
         if self.sessions.note_duplicate(id, addresses.clone()) {
             let [old, new] = &addresses;
             tracing::warn!(

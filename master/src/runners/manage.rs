@@ -97,12 +97,26 @@ fn list(minions: &BTreeSet<MinionId>) -> Value {
 /// Returns the minions that are present: each has a session, and has sent something within two heartbeats. No minion is
 /// asked.
 ///
+/// show_ip
+///     Returns each with where the master sees it: its address, or the account by which it reaches a messaging system.
+///
 /// CLI Example:
 ///
 ///     saline-run manage.up
+///     saline-run manage.up show_ip=True
 #[function]
-async fn up(run: &Run) -> Result<Value> {
-    Ok(list(&Presence::look(run).await?.up))
+async fn up(run: &Run, #[default(false)] show_ip: bool) -> Result<Value> {
+    let up = Presence::look(run).await?.up;
+    if !show_ip {
+        return Ok(list(&up));
+    }
+    let sessions = run.parts.sessions.all_alive();
+    let places = sessions.iter().filter_map(|session| {
+        let id = session.principal.minion().filter(|id| up.contains(id))?;
+        Some((id.to_string(), Value::from(session.peer.place())))
+    });
+    let places: BTreeMap<String, Value> = places.collect();
+    Ok(Value::Map(places.into_iter().collect()))
 }
 
 /// Returns the accepted minions that are not present. No minion is asked. For a quarter of an hour those are left out whose machines

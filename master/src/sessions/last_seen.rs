@@ -1,10 +1,10 @@
 //! Where and when the minions behind keys were seen last.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use saline_channel::PublicIdentity;
 use saline_messages::{LastSeen, MinionId, PlannedEnd};
+use saline_protocol::transport::Peer;
 
 use super::session::{Session, SessionState, lock};
 use super::table::{Entry, Sessions, Table};
@@ -19,7 +19,7 @@ const PLANNED_FOR: u64 = 15 * 60_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departed {
     identity: PublicIdentity,
-    address: Option<IpAddr>,
+    peer: Peer,
     /// When that was, by the table's time.
     heard: u64,
     /// Whether its key was accepted until then, and was not revoked since.
@@ -33,7 +33,7 @@ impl Departed {
         let session = &entry.session;
         Self {
             identity: session.identity,
-            address: session.peer.address.map(|address| address.ip()),
+            peer: session.peer,
             heard: entry.heard,
             is_accepted: true,
             planned: None,
@@ -117,7 +117,7 @@ impl Sessions {
                 minion: id.clone(),
                 identity: heard.identity.0,
                 is_accepted,
-                address: heard.address.map(|address| address.to_string()),
+                address: Some(heard.peer.place()),
                 heard_ms: Some(now.saturating_sub(heard.heard)),
             };
             let known = latest.entry(heard.identity).or_insert_with(|| seen.clone());

@@ -199,14 +199,6 @@ impl Session {
         polls.take_one(POLLS, now)
     }
 
-    /// Returns the address of the peer for people.
-    pub fn shown_address(&self) -> String {
-        match self.peer.address {
-            Some(address) => address.to_string(),
-            None => self.peer.source.to_string(),
-        }
-    }
-
     /// Returns the jobs that the minion runs, by its last heartbeat.
     pub fn running(&self) -> Vec<Jid> {
         lock(&self.own).running.clone()

@@ -137,7 +137,7 @@ impl MinionVerbs {
         if answers.is_err() {
             tracing::info!(
                 "minion {id} at {} does not answer, and has started anew",
-                present.shown_address()
+                present.peer
             );
             self.sessions.presume_gone(&present);
         }

@@ -165,9 +165,9 @@ impl KeyVerbs {
     fn denied_beside_accepted(&self, keys: &[KeyEntry]) -> Vec<(MinionId, Vec<String>)> {
         let denied = keys.iter().filter(|key| key.state == KeyState::Denied);
         let addresses = denied.filter_map(|key| {
-            let denied = self.denied.address(&key.id, key.identity)?;
-            let accepted = self.sessions.alive(&key.id)?.peer.address?;
-            let addresses = [accepted, denied].map(|address| address.to_string());
+            let denied = self.denied.peer(&key.id, key.identity)?;
+            let accepted = self.sessions.alive(&key.id)?.peer;
+            let addresses = [accepted, denied].map(|peer| peer.to_string());
             Some((key.id.clone(), addresses.to_vec()))
         });
         addresses.collect()

@@ -46,12 +46,11 @@ impl LastSeenQueries {
                 let mut own = last_seen[begin..].iter();
                 own.any(|known| known.identity == identity)
             };
-            if let Some((identity, address, noted)) = self.denied.last(minion)
+            if let Some((identity, peer, noted)) = self.denied.last(minion)
                 && !is_known(&last_seen, identity)
             {
                 let ago = self.clock.now().saturating_duration_since(noted);
-                let address = Some(address.ip().to_string());
-                last_seen.push(seen(identity, address, Some(ago)));
+                last_seen.push(seen(identity, Some(peer.place()), Some(ago)));
             }
             if let Some((identity, source)) = sources.get(at).copied().flatten()
                 && !is_known(&last_seen, identity)

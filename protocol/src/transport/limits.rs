@@ -97,7 +97,7 @@ pub struct Limits {
     pub subscriber_queue_bytes: usize,
     /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`). A
     /// backend may cut a connection that is not admitted to make room for one from
-    /// another source, and counts it as [`Metric::PeersRefused`](super::Metric::PeersRefused). 16,384.
+    /// another source, and counts it as [`Metric::PeersRefused`](super::Metric::PeersRefused). 65,536.
     pub connections: usize,
     /// Descriptors that the connections of one server may take together, also those that have not shaken hands
     /// (`LIM-021`). What a process keeps back for its files and its other servers is not part of it. A backend
@@ -124,7 +124,7 @@ impl Default for Limits {
             handshake_timeout: Duration::from_secs(5),
             subscriber_queue_messages: 1024,
             subscriber_queue_bytes: 16 * MIB,
-            connections: 16_384,
+            connections: 65_536,
             descriptors: None,
             subscriptions_per_connection: 1024,
             admission: None,

@@ -176,6 +176,14 @@ impl Peer {
             address: Some(address),
         }
     }
+
+    /// Returns where the peer is, for people: its address without the port, or its source.
+    pub fn place(&self) -> String {
+        match self.address {
+            Some(address) => address.ip().to_string(),
+            None => self.source.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Peer {

@@ -66,10 +66,10 @@ impl AdmissionControl {
         }
         let mut is_new = verdict.changed;
         if verdict.admission == Admission::Denied
-            && let Some(address) = first.and_then(|peer| peer.address)
+            && let Some(peer) = first
         {
             let now = self.clock.clock().now();
-            is_new |= self.denied.note(id, identity.0, address, now);
+            is_new |= self.denied.note(id, identity.0, peer, now);
         }
         if verdict.changed && verdict.admission == Admission::Denied {
             let subject = format!("deny, fingerprint {}", identity.fingerprint());
