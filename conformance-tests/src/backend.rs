@@ -9,6 +9,8 @@ use std::sync::Arc;
 use saline_protocol::layer;
 use saline_protocol::transport::{Endpoint, HostPort, Transport};
 
+use crate::kit::RawTransport;
+
 /// A backend under test. Two methods are required; each of the others lets the suite test more, or
 /// declares what is known. All of them must always return the same for the same arguments: the suite
 /// calls them before anything runs, and again in the processes that it starts.
@@ -70,8 +72,16 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the kind of socket under its endpoints, so that the suite can send hostile bytes to them: that
     /// of its network endpoints, or of its paths where it has no others. With `None`, the suite skips the
-    /// areas that need a wire (`SEC`, and the bad networks of `CON`).
+    /// areas that need a wire (`SEC`, and the bad networks of `CON`), as far as they need sockets.
     fn wire(&self) -> Option<Wire> {
+        None
+    }
+
+    /// Returns a fresh instance of a transport over the engine together with its connections, so that the suite can
+    /// speak inside of them as strangers do: `Some(RawTransport::of(Mine::new()))`. It takes the place of
+    /// [`transport`](Self::transport) in those runs. Where a connection is a socket of the system and nothing else, the
+    /// [`wire`](Self::wire) says as much.
+    fn raw(&self) -> Option<RawTransport> {
         None
     }
 

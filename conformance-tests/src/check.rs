@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use saline_protocol::transport::Clock;
 
-use crate::kit::World;
+use crate::kit::{RawAt, World};
 use crate::{Backend, Failure, Outcome, Requirement};
 
 /// What a single requirement may take before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(90);
 
-/// Runs `requirement` in this process, on a runtime of its own.
-pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Outcome {
+/// Runs `requirement` in this process, on a runtime of its own, with raw connections at `raw_at`.
+pub(crate) fn check(
+    backend: &Arc<dyn Backend>,
+    requirement: &Requirement,
+    raw_at: RawAt,
+) -> Outcome {
     let mut builder = if backend.time_may_be_paused() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.start_paused(true);
@@ -27,7 +31,7 @@ pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Ou
         .build()
         .map_err(|error| Failure::new(format!("no runtime: {error}")))?;
     let outcome = runtime.block_on(async {
-        let world = Arc::new(World::new(requirement.id, Arc::clone(backend))?);
+        let world = Arc::new(World::new(requirement.id, Arc::clone(backend), raw_at)?);
         // A task, so that what it does runs beside the reactor and not on this thread.
         let run = world.spawn((requirement.run)(Arc::clone(&world)));
         let outcome = Clock.deadline(Clock.after(WATCHDOG), run).await;

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::check::check;
-use crate::kit::{self, SEED};
+use crate::kit::{self, RawAt, SEED};
 use crate::{Backend, Failure, Outcome, Requirement, requirements};
 
 /// Which requirement a process was started for.
 const REQUIREMENT: &str = "SALINE_CONFORMANCE_REQUIREMENT";
+
+/// Whether its raw connections are inside of the transport's own.
+const INSIDE: &str = "SALINE_CONFORMANCE_INSIDE";
 
 /// Where it writes what came of it.
 const ANSWER: &str = "SALINE_CONFORMANCE_ANSWER";
@@ -29,8 +32,12 @@ pub fn answer_if_asked(backend: &Arc<dyn Backend>) -> bool {
         return false;
     };
     allow_descriptors();
+    let raw_at = match std::env::var_os(INSIDE) {
+        Some(_) => RawAt::Pipes,
+        None => RawAt::Sockets,
+    };
     let outcome = match requirements::all().find(|requirement| requirement.id == id) {
-        Some(requirement) => check(backend, requirement),
+        Some(requirement) => check(backend, requirement, raw_at),
         None => Err(Failure::new(format!("{id} is no requirement"))),
     };
     let text = match outcome {
@@ -43,8 +50,8 @@ pub fn answer_if_asked(backend: &Arc<dyn Backend>) -> bool {
     true
 }
 
-/// Runs `requirement` on `backend` in a process of its own.
-pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement) -> Outcome {
+/// Runs `requirement` on `backend` in a process of its own, with raw connections at `raw_at`.
+pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement, raw_at: RawAt) -> Outcome {
     if std::env::var_os(REQUIREMENT).is_some() {
         return Err(Failure::new(
             "the process that was started for one requirement runs others: Backend::process has to \
@@ -52,7 +59,7 @@ pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement) -> Outcome {
         ));
     }
     let failed = |error| Failure::new(format!("a process of its own: {error}"));
-    let (output, answer) = start(backend, requirement).map_err(failed)?;
+    let (output, answer) = start(backend, requirement, raw_at).map_err(failed)?;
     match answer.as_deref() {
         Some(KEPT_TEXT) => Ok(()),
         Some(text) => Err(Failure::new(text)),
@@ -65,10 +72,17 @@ pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement) -> Outcome {
     }
 }
 
-fn start(backend: &dyn Backend, requirement: &Requirement) -> io::Result<(Output, Option<String>)> {
+fn start(
+    backend: &dyn Backend,
+    requirement: &Requirement,
+    raw_at: RawAt,
+) -> io::Result<(Output, Option<String>)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("answer");
     let mut process = backend.process()?;
+    if raw_at == RawAt::Pipes {
+        process.env(INSIDE, "1");
+    }
     // It ends by itself: what it runs has a watchdog.
     let output = process
         .env(REQUIREMENT, requirement.id)

@@ -80,6 +80,7 @@ mod verdict;
 pub use backend::{Backend, KnownGap, UnixSocket, Wire};
 pub use child::answer_if_asked;
 pub use failure::{Expecting, Failure, Outcome};
+pub use kit::RawTransport;
 pub use requirement::{Level, Need, Requirement, Running};
 pub use run::{run_all, run_one};
 pub use verdict::Verdict;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use saline_protocol::transport::{Address, DropAccounting};
 
-use crate::kit::{World, enough_descriptors};
+use crate::kit::{RawAt, World, enough_descriptors};
 use crate::{Backend, Outcome, Wire};
 
 /// How binding a requirement is, after RFC 2119. `Display` is its word there. All levels are run alike,
@@ -79,11 +79,15 @@ pub enum Need {
     Departures,
     /// The capability `max_message`, below `usize::MAX`.
     BoundedMessages,
-    /// Raw connections under the endpoint, TCP or Unix sockets; see [`Backend::wire`].
+    /// Raw connections, at the sockets under the endpoint or inside of the transport's own: see [`Backend::wire`]
+    /// and [`Backend::raw`]. With both, the requirement is run with each.
+    RawConnections,
+    /// Raw connections at the sockets under the endpoint, TCP or Unix sockets; see [`Backend::wire`].
     ConnectionWire,
     /// Raw UDP under the endpoint.
     UdpWire,
-    /// Raw sockets of whatever kind under the endpoint.
+    /// Raw sockets of whatever kind under the endpoint, or where there are none raw connections inside of the transport's
+    /// own.
     AnyWire,
     /// Local endpoints that are sockets in the file system; see [`Backend::local_sockets`].
     LocalSockets,
@@ -118,9 +122,14 @@ impl Need {
             Self::BoundedMessages => "on backends that declare a bound on messages",
             Self::Admission => "on backends that declare limits before admission",
             Self::Departures => "on backends that declare departures",
+            Self::RawConnections => {
+                "on backends over TCP or Unix sockets, and inside of the connections of those over the engine"
+            }
             Self::ConnectionWire => "on backends over TCP or Unix sockets",
             Self::UdpWire => "on backends over UDP",
-            Self::AnyWire => "on backends over TCP, UDP or Unix sockets",
+            Self::AnyWire => {
+                "on backends over TCP, UDP or Unix sockets, and inside of the connections of others over the engine"
+            }
             Self::LocalSockets => {
                 "on backends whose local endpoints are sockets in the file system"
             }
@@ -159,8 +168,12 @@ impl Need {
             ),
             Self::Admission => (declared.admission, "declares no limits before admission"),
             Self::Departures => (declared.departures, "declares no departures"),
+            Self::RawConnections => (
+                backend.raw().is_some() || is_connection(backend.wire()),
+                "declares neither TCP nor Unix sockets under its endpoints, and hands out no connections",
+            ),
             Self::ConnectionWire => (
-                matches!(backend.wire(), Some(Wire::Tcp | Wire::UnixPath(_))),
+                is_connection(backend.wire()),
                 "declares neither TCP nor Unix sockets under its endpoints",
             ),
             Self::UdpWire => (
@@ -168,8 +181,8 @@ impl Need {
                 "declares no UDP under its endpoints",
             ),
             Self::AnyWire => (
-                backend.wire().is_some(),
-                "declares no wire under its endpoints",
+                backend.raw().is_some() || backend.wire().is_some(),
+                "declares no wire under its endpoints, and hands out no connections",
             ),
             Self::LocalSockets => (
                 backend.local_sockets(),
@@ -189,6 +202,10 @@ impl Need {
     }
 }
 
+fn is_connection(wire: Option<Wire>) -> bool {
+    matches!(wire, Some(Wire::Tcp | Wire::UnixPath(_)))
+}
+
 impl Requirement {
     /// Why it does not apply to `backend`, if it does not.
     pub fn skipped(&self, backend: &dyn Backend) -> Option<&'static str> {
@@ -199,6 +216,17 @@ impl Requirement {
     pub fn skipped_by_declaration(&self, backend: &dyn Backend) -> Option<&'static str> {
         let declared = self.needs.iter().filter(|need| !need.is_of_the_machine());
         declared.into_iter().find_map(|need| need.unmet(backend))
+    }
+
+    /// Where the raw connections are with which it is run on `backend`, to which it applies: once for each.
+    pub(crate) fn raw_at(&self, backend: &dyn Backend) -> Vec<RawAt> {
+        let (wire, pipes) = (backend.wire(), backend.raw().map(|_| RawAt::Pipes));
+        if self.needs.contains(&Need::RawConnections) {
+            let sockets = is_connection(wire).then_some(RawAt::Sockets);
+            return sockets.into_iter().chain(pipes).collect();
+        }
+        let pipes = pipes.filter(|_| self.needs.contains(&Need::AnyWire) && wire.is_none());
+        vec![pipes.unwrap_or(RawAt::Sockets)]
     }
 
     /// Whether it runs while nothing else of the suite does.

@@ -11,16 +11,16 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use saline_protocol::transport::Clock;
 
 use crate::check::check;
-use crate::kit::{self, SEED};
+use crate::kit::{self, RawAt, SEED};
 use crate::quiet::Turns;
 use crate::report::{self, Entry, Report, parts};
-use crate::{Backend, Need, Requirement, Verdict, child, requirements, skips};
+use crate::{Backend, Failure, Need, Outcome, Requirement, Verdict, child, requirements, skips};
 
 /// Requirements that run at once, on machines with fewer cores too: most of their time they wait.
 const AT_ONCE: usize = 6;
 
 /// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
-/// It may take 90 s; what is still running then has failed.
+/// It may take 90 s; what is still running then has failed. Where raw connections can be in two places, it is run with each.
 ///
 /// # Panics
 /// When called inside a Tokio runtime, since it blocks on one of its own.
@@ -30,11 +30,8 @@ pub fn run_one(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Verdict
     }
     let mut gaps = backend.known_gaps().iter();
     let gap = gaps.find(|gap| gap.id == requirement.id);
-    let outcome = if requirement.needs.contains(&Need::OwnProcess) {
-        child::run(backend.as_ref(), requirement)
-    } else {
-        check(backend, requirement)
-    };
+    let mut runs = requirement.raw_at(backend.as_ref()).into_iter();
+    let outcome = runs.try_for_each(|raw_at| run_with(backend, requirement, raw_at));
     let mut unsteady = backend.unsteady_gaps().iter();
     if let Some(gap) = unsteady.find(|gap| gap.id == requirement.id) {
         let seen = outcome.err().map(|failure| failure.to_string());
@@ -47,6 +44,19 @@ pub fn run_one(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Verdict
         (Err(failure), None) => Verdict::Fail(failure.to_string()),
         (Err(failure), Some(gap)) => Verdict::KnownGap(gap.reason, failure.to_string()),
     }
+}
+
+/// Runs it once, with raw connections at `raw_at`.
+fn run_with(backend: &Arc<dyn Backend>, requirement: &Requirement, raw_at: RawAt) -> Outcome {
+    let outcome = if requirement.needs.contains(&Need::OwnProcess) {
+        child::run(backend.as_ref(), requirement, raw_at)
+    } else {
+        check(backend, requirement, raw_at)
+    };
+    outcome.map_err(|failure| match raw_at {
+        RawAt::Sockets => failure,
+        RawAt::Pipes => Failure::new(format!("inside of its connections: {failure}")),
+    })
 }
 
 /// Runs the suite on `backend` as the command line says (`-- REQ`, `--list`, `--test-threads`, as

@@ -1,5 +1,6 @@
 //! What one run of one requirement has for itself.
 
+use std::fmt;
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use saline_protocol::layer;
 use saline_protocol::transport::{
     Backoff, Clock, Context, Counters, Endpoint, Limits, ServeAt, Transport,
 };
 use tokio::task::JoinHandle;
 
-use super::{Dice, digest, seed};
-use crate::{Backend, Failure, Outcome};
+use super::raw::{PipePlace, RawConnections};
+use super::{Dice, Place, digest, seed};
+use crate::{Backend, Failure, Outcome, Wire};
 
 /// The link ping in the suite. What a backend promises within two pings is promised within 400 ms.
 pub const PING: Duration = Duration::from_millis(200);
@@ -21,13 +24,23 @@ pub const PING: Duration = Duration::from_millis(200);
 /// How long the suite waits for what must happen and has no time promised.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Where the raw connections of one run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RawAt {
+    /// At the sockets under the endpoints: [`Backend::wire`].
+    Sockets,
+    /// Inside of the transport's own connections: [`Backend::raw`].
+    Pipes,
+}
+
 /// A backend of its own, a host of its own, a folder of its own.
-#[derive(Debug)]
 pub struct World {
     id: &'static str,
     backend: Arc<dyn Backend>,
     /// The backend, in its layers.
     pub transport: Arc<dyn Transport>,
+    /// Its connections without the engine, where this run speaks inside of them.
+    connections: Option<Arc<dyn RawConnections>>,
     /// Owns the suite's own tasks; its token ends everything when the run is over.
     root: Context,
     host: String,
@@ -37,14 +50,23 @@ pub struct World {
 }
 
 impl World {
-    pub(crate) fn new(id: &'static str, backend: Arc<dyn Backend>) -> Outcome<Self> {
+    pub(crate) fn new(id: &'static str, backend: Arc<dyn Backend>, raw_at: RawAt) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("saline-")
             .tempdir()
             .map_err(|error| Failure::new(format!("no temporary folder: {error}")))?;
+        let raw = match raw_at {
+            RawAt::Sockets => None,
+            RawAt::Pipes => backend.raw(),
+        };
+        let (transport, connections) = match raw {
+            Some(raw) => (layer::wrap(raw.transport), Some(raw.connections)),
+            None => (backend.layered(), None),
+        };
         Ok(Self {
             id,
-            transport: backend.layered(),
+            transport,
+            connections,
             backend,
             root: Context::default(),
             host: loopback(),
@@ -61,6 +83,34 @@ impl World {
     /// The backend under test.
     pub fn backend(&self) -> &dyn Backend {
         self.backend.as_ref()
+    }
+
+    /// Whether this run speaks inside of the transport's own connections.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.connections.is_some()
+    }
+
+    /// How many strangers come at once where `count` raw sockets would: inside of the transport's own connections a
+    /// fourth, since each of these costs this process both of its ends, with whatever handshake they have.
+    pub(crate) fn strangers(&self, count: usize) -> usize {
+        if self.is_inside() { count / 4 } else { count }
+    }
+
+    /// What is under its endpoints in this run, if that is a socket.
+    pub(crate) fn wire(&self) -> Option<Wire> {
+        self.backend.wire().filter(|_| !self.is_inside())
+    }
+
+    /// Where raw connections to `endpoint` go, which was bound.
+    pub(crate) fn place(&self, endpoint: &Endpoint) -> Outcome<Place> {
+        match &self.connections {
+            None => Place::of(endpoint, self.backend.wire()),
+            Some(connections) => Ok(Place::Pipe(Box::new(PipePlace::new(
+                Arc::clone(connections),
+                endpoint.clone(),
+                self.context().0,
+            )))),
+        }
     }
 
     /// Dice of this requirement's own, which fall as the run's seed says.
@@ -164,6 +214,15 @@ impl World {
             self.clock().pause(Duration::from_millis(5)).await;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("id", &self.id)
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
     }
 }
 

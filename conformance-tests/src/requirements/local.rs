@@ -152,9 +152,8 @@ fn kind(world: &World) -> UnixSocket {
 }
 
 /// Somebody else who listens at `path`.
-async fn somebody(world: &World, path: &Path) -> Outcome<RawListener> {
-    let place = Place::Path(path.to_owned(), kind(world));
-    file(RawListener::bind(&place, path.to_owned()).await).map(|(listener, _)| listener)
+fn somebody(world: &World, path: &Path) -> Outcome<RawListener> {
+    file(RawListener::at_path(path, kind(world)))
 }
 
 /// A request and a publication at `at`, and its end.
@@ -238,7 +237,7 @@ async fn stale_socket(world: Arc<World>) -> Outcome {
     for _ in 0..3 {
         for path in paths(&at) {
             // Dropping it closes it and leaves the file.
-            drop(somebody(&world, path).await?);
+            drop(somebody(&world, path)?);
         }
         works(&world, at.clone()).await?;
     }
@@ -248,7 +247,7 @@ async fn stale_socket(world: Arc<World>) -> Outcome {
 async fn living_socket(world: Arc<World>) -> Outcome {
     let at = places(&world, world.folder());
     for path in paths(&at) {
-        let somebody = somebody(&world, path).await?;
+        let somebody = somebody(&world, path)?;
         let before = file(std::fs::symlink_metadata(path))?.ino();
         let served = world.try_serve(at.clone(), world.limits()).await;
         is_error(

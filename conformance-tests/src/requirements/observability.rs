@@ -9,7 +9,7 @@ use saline_protocol::transport::{
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{Place, Raw, World, exact, number, numbered, topic};
+use crate::kit::{Raw, World, exact, number, numbered, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
 
 /// The requirements of this area.
@@ -111,7 +111,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A server counts each peer that it cuts because it breaks the protocol, and none that behaves.",
         why: "An attack is seen in a counter first.",
         look_at: "Metric::PeersRefused, wherever a connection is given up",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(refused_peers_are_counted(world)),
     },
 ];
@@ -203,7 +203,7 @@ async fn refused_peers_are_counted(world: Arc<World>) -> Outcome {
     let counters = &host.counters;
     let refused = counters.get(Metric::PeersRefused);
     ensure_eq!(refused, 0, "peers refused before there was any");
-    let place = Place::of(&host.bound.requests, world.backend().wire())?;
+    let place = world.place(&host.bound.requests)?;
     for n in 1..=STRANGERS {
         let stream = Raw::connect(&place).await;
         let mut stream =

@@ -104,6 +104,7 @@ fn tried() -> Vec<(Which, &'static [&'static str])> {
 /// Whether it is about a wire, and so for the toy.
 fn is_of_the_wire(requirement: &Requirement) -> bool {
     let of_the_wire = [
+        Need::RawConnections,
         Need::ConnectionWire,
         Need::AnyWire,
         Need::LocalSockets,

@@ -15,7 +15,7 @@ use crate::pipe::{PROTOCOL, WebSocketPipe, config, explained, stream_of};
 
 /// Connects to one endpoint.
 #[derive(Debug)]
-pub(crate) struct WebSocketDialer {
+pub struct WebSocketDialer {
     /// The path of the request that opens a WebSocket.
     pub(crate) path: String,
 }

@@ -21,12 +21,14 @@ mod pipe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Registry, Result, ServeAt, Server,
     Transport,
 };
 
 use dial::WebSocketDialer;
+use listen::WebSocketListener;
 
 /// The WebSocket transport, scheme `ws`.
 ///
@@ -80,13 +82,27 @@ impl Transport for WebSocket {
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
-        let (listeners, bound) = listen::bind(&at.requests).await?;
+        let (listeners, bound) = self.bind(&at.requests, &context).await?;
         Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
+        let dialer = self.dialer(endpoint, &context)?;
+        saline_engine::connect(dialer, endpoint, context).await
+    }
+}
+
+impl Connections for WebSocket {
+    type Dialer = WebSocketDialer;
+    type Listener = WebSocketListener;
+
+    fn dialer(&self, endpoint: &Endpoint, _: &Context) -> Result<WebSocketDialer> {
         let path = options::path(endpoint);
-        saline_engine::connect(WebSocketDialer { path }, endpoint, context).await
+        Ok(WebSocketDialer { path })
+    }
+
+    async fn bind(&self, at: &Endpoint, _: &Context) -> Result<(Vec<WebSocketListener>, Endpoint)> {
+        listen::bind(at).await
     }
 }
 

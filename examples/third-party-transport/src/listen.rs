@@ -21,7 +21,7 @@ const BACKLOG: u32 = 1024;
 
 /// A TCP socket that listens.
 #[derive(Debug)]
-pub(crate) struct WebSocketListener {
+pub struct WebSocketListener {
     listener: TcpListener,
     path: Arc<str>,
 }
@@ -59,7 +59,7 @@ impl Listener for WebSocketListener {
 
 /// A TCP connection that was accepted, and that will ask to be a WebSocket.
 #[derive(Debug)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
     path: Arc<str>,

@@ -64,7 +64,7 @@ pub(crate) fn explained(error: WsError) -> io::Error {
 
 /// A WebSocket that is open.
 #[derive(Debug)]
-pub(crate) struct WebSocketPipe(WebSocketStream<Stream>);
+pub struct WebSocketPipe(WebSocketStream<Stream>);
 
 impl WebSocketPipe {
     pub(crate) fn new(socket: WebSocketStream<Stream>) -> Self {
@@ -88,7 +88,7 @@ impl Pipe for WebSocketPipe {
 
 /// The half that reads.
 #[derive(Debug)]
-pub(crate) struct WebSocketRead {
+pub struct WebSocketRead {
     stream: SplitStream<WebSocketStream<Stream>>,
     /// What was not read yet of the last message.
     message: Bytes,
@@ -118,7 +118,7 @@ impl ReadPipe for WebSocketRead {
 
 /// The half that writes.
 #[derive(Debug)]
-pub(crate) struct WebSocketWrite(SplitSink<WebSocketStream<Stream>, Message>);
+pub struct WebSocketWrite(SplitSink<WebSocketStream<Stream>, Message>);
 
 impl WritePipe for WebSocketWrite {
     fn largest_write(&self) -> usize {

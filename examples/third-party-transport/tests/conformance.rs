@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_conformance::{Backend, Wire, conformance_main};
+use saline_conformance::{Backend, RawTransport, Wire, conformance_main};
 use saline_protocol::transport::Transport;
 use saline_websocket::WebSocket;
 
@@ -18,6 +18,9 @@ impl Backend for OverWebSocket {
     }
     fn wire(&self) -> Option<Wire> {
         Some(Wire::Tcp)
+    }
+    fn raw(&self) -> Option<RawTransport> {
+        Some(RawTransport::of(WebSocket::new()))
     }
     fn skips(&self) -> Option<&'static str> {
         Some(include_str!("skips.txt"))

@@ -1,6 +1,6 @@
 //! Everything above a connection that Saline's transports share.
 //!
-//! A backend over a connection supplies the connection: a [`Dialer`] and a [`Listener`], whose
+//! A backend over a connection supplies its [`Connections`]: a [`Dialer`] and a [`Listener`], whose
 //! connections are a [`Pipe`] each. [`serve`] and [`connect`] make the contract's server and client
 //! of them: pending requests, subscriptions that survive a reconnect, counted losses, outbound
 //! queues, keepalive, reconnecting and an orderly end.
@@ -40,7 +40,7 @@ pub use client::{ClientRequests, connect};
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};
 pub use lifetime::Lifetime;
-pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, WritePipe};
+pub use pipe::{Connections, Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, WritePipe};
 pub use server::serve;
 pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, QueuedRequest, Unsent};
 pub use stream_pipe::StreamPipe;

@@ -8,10 +8,39 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use saline_protocol::transport::{Endpoint, Result, Source};
+use saline_protocol::transport::{Context as TransportContext, Endpoint, Result, Source};
 use tokio::io::ReadBuf;
 
 use crate::net::{Candidate, candidates};
+
+/// How a transport opens and accepts its connections, without the engine above them. A transport implements it
+/// beside `Transport`, begins [`serve`](crate::serve) and [`connect`](crate::connect) with it, and hands it to the conformance
+/// suite, which speaks on such connections as strangers do.
+pub trait Connections: Send + Sync + 'static {
+    /// Its connecting side.
+    type Dialer: Dialer;
+    /// Its serving side.
+    type Listener: Listener;
+
+    /// Returns a dialer for `endpoint`.
+    ///
+    /// # Errors
+    /// `Config` when the endpoint or the context asks for what cannot be.
+    fn dialer(&self, endpoint: &Endpoint, context: &TransportContext) -> Result<Self::Dialer>;
+
+    /// Binds all of `endpoint` or nothing. Returns the listeners and what was bound, port 0 replaced.
+    ///
+    /// # Errors
+    /// `Refused` when something is in use or the system says no, `Config` when there can be no such endpoint.
+    ///
+    /// # Cancel safety
+    /// Nothing stays bound when the future is dropped.
+    fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &TransportContext,
+    ) -> impl Future<Output = Result<(Vec<Self::Listener>, Endpoint)>> + Send;
+}
 
 /// The connecting side of a backend: opens connections.
 pub trait Dialer: Send + Sync + 'static {

@@ -14,11 +14,11 @@ use crate::switchboard::Switchboard;
 const ON_THE_WAY: usize = 256 * 1024;
 
 /// A pipe that does not leave the process.
-pub(crate) type InProcPipe = StreamPipe<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+pub type InProcPipe = StreamPipe<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
 /// Connects to names of one switchboard.
 #[derive(Debug)]
-pub(crate) struct InProcDialer(Arc<Switchboard>);
+pub struct InProcDialer(Arc<Switchboard>);
 
 impl InProcDialer {
     /// Returns a dialer for `switchboard`.

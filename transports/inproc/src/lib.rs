@@ -18,11 +18,13 @@ mod switchboard;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, Result, ServeAt, Server, Transport,
 };
 
 use dial::InProcDialer;
+use listen::InProcListener;
 use switchboard::Switchboard;
 
 /// The in-memory transport, scheme `inproc`.
@@ -76,12 +78,29 @@ impl Transport for InProc {
     async fn serve(&self, at: ServeAt, mut context: Context) -> Result<Server> {
         // A connection has no descriptor.
         context.limits.descriptors = None;
-        let (listeners, bound) = listen::bind(&self.switchboard, &at.requests)?;
+        let (listeners, bound) = self.bind(&at.requests, &context).await?;
         Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        let dialer = InProcDialer::new(&self.switchboard);
+        let dialer = self.dialer(endpoint, &context)?;
         saline_engine::connect(dialer, endpoint, context).await
+    }
+}
+
+impl Connections for InProc {
+    type Dialer = InProcDialer;
+    type Listener = InProcListener;
+
+    fn dialer(&self, _endpoint: &Endpoint, _context: &Context) -> Result<InProcDialer> {
+        Ok(InProcDialer::new(&self.switchboard))
+    }
+
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        _context: &Context,
+    ) -> Result<(Vec<InProcListener>, Endpoint)> {
+        listen::bind(&self.switchboard, endpoint)
     }
 }

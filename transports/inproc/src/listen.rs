@@ -13,7 +13,7 @@ use crate::switchboard::{Switchboard, TakenName};
 
 /// A name that is listened at. Dropping it frees the name.
 #[derive(Debug)]
-pub(crate) struct InProcListener {
+pub struct InProcListener {
     accepted: mpsc::Receiver<DuplexStream>,
     _name: TakenName,
 }
@@ -69,7 +69,7 @@ impl Listener for InProcListener {
 
 /// A connection that was accepted.
 #[derive(Debug)]
-pub(crate) struct Accepted(DuplexStream);
+pub struct Accepted(DuplexStream);
 
 impl Incoming for Accepted {
     type Pipe = InProcPipe;

@@ -1,7 +1,7 @@
 //! The conformance suite on this backend.
 use std::sync::Arc;
 
-use saline_conformance::{Backend, conformance_main};
+use saline_conformance::{Backend, RawTransport, conformance_main};
 use saline_inproc::InProc;
 use saline_protocol::transport::Transport;
 
@@ -14,6 +14,9 @@ impl Backend for InMemory {
     }
     fn transport(&self) -> Arc<dyn Transport> {
         Arc::new(InProc::new())
+    }
+    fn raw(&self) -> Option<RawTransport> {
+        Some(RawTransport::of(InProc::new()))
     }
     fn skips(&self) -> Option<&'static str> {
         Some(include_str!("skips.txt"))

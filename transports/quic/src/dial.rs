@@ -18,7 +18,7 @@ use crate::{certificate, options};
 
 /// Connects to one endpoint, over a socket of its own each time.
 #[derive(Debug)]
-pub(crate) struct QuicDialer {
+pub struct QuicDialer {
     config: quinn::ClientConfig,
     udp_buffer: usize,
     context: Context,

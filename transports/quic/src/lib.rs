@@ -38,11 +38,13 @@ mod socket;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
 };
 
 use dial::QuicDialer;
+use listen::QuicListener;
 
 /// The QUIC transport, scheme `quic`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,7 +90,25 @@ impl Transport for Quic {
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        let dialer = QuicDialer::new(endpoint, &context)?;
+        let dialer = self.dialer(endpoint, &context)?;
         saline_engine::connect(dialer, endpoint, context).await
+    }
+}
+
+impl Connections for Quic {
+    type Dialer = QuicDialer;
+    type Listener = QuicListener;
+
+    fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<QuicDialer> {
+        QuicDialer::new(endpoint, context)
+    }
+
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+    ) -> Result<(Vec<QuicListener>, Endpoint)> {
+        let (listeners, bound, _) = listen::bind(endpoint, context).await?;
+        Ok((listeners, bound))
     }
 }

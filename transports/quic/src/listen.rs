@@ -29,7 +29,7 @@ const CLOSING: Duration = Duration::from_millis(250);
 
 /// A UDP socket that takes connections, with quinn's tasks for it.
 #[derive(Debug)]
-pub(crate) struct QuicListener {
+pub struct QuicListener {
     endpoint: quinn::Endpoint,
     tasks: Arc<Lifetime>,
     _cut: DropGuard,
@@ -141,7 +141,7 @@ impl Drop for Handshake {
 
 /// A connection whose first packet has arrived.
 #[derive(Debug)]
-pub(crate) struct QuicIncoming {
+pub struct QuicIncoming {
     incoming: quinn::Incoming,
     handshake: Handshake,
     has_cut: Arc<AtomicBool>,

@@ -24,7 +24,7 @@ pub(crate) const CUT: VarInt = VarInt::from_u32(1);
 
 /// A connection and its one stream. Dropping both halves closes it.
 #[derive(Debug)]
-pub(crate) struct QuicPipe {
+pub struct QuicPipe {
     send: SendStream,
     receive: RecvStream,
     end: Arc<ConnectionEnd>,
@@ -125,7 +125,7 @@ impl Pipe for QuicPipe {
 
 /// The half that reads.
 #[derive(Debug)]
-pub(crate) struct QuicReadPipe {
+pub struct QuicReadPipe {
     stream: RecvStream,
     end: Arc<ConnectionEnd>,
 }
@@ -171,7 +171,7 @@ fn broken(error: WriteError) -> io::Error {
 }
 
 /// The half that writes.
-pub(crate) struct QuicWritePipe {
+pub struct QuicWritePipe {
     stream: SendStream,
     end: Arc<ConnectionEnd>,
     finishing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,

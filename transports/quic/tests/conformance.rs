@@ -1,7 +1,7 @@
 //! The conformance suite on this backend.
 use std::sync::Arc;
 
-use saline_conformance::{Backend, Wire, conformance_main};
+use saline_conformance::{Backend, RawTransport, Wire, conformance_main};
 use saline_protocol::transport::Transport;
 use saline_quic::Quic;
 
@@ -17,6 +17,9 @@ impl Backend for OverUdp {
     }
     fn wire(&self) -> Option<Wire> {
         Some(Wire::Udp)
+    }
+    fn raw(&self) -> Option<RawTransport> {
+        Some(RawTransport::of(Quic::new()))
     }
     fn skips(&self) -> Option<&'static str> {
         Some(include_str!("skips.txt"))

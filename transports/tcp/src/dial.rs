@@ -13,7 +13,7 @@ use crate::tls::Connector;
 
 /// Connects to one endpoint.
 #[derive(Debug)]
-pub(crate) struct TcpDialer {
+pub struct TcpDialer {
     nodelay: bool,
     /// Where connections are encrypted.
     connector: Option<Connector>,

@@ -20,11 +20,13 @@ mod tls;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
 };
 
 use dial::TcpDialer;
+use listen::TcpTransportListener;
 
 /// The TCP transport, scheme `tcp`.
 ///
@@ -87,7 +89,25 @@ impl Transport for Tcp {
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        let dialer = TcpDialer::new(endpoint, &context)?;
+        let dialer = self.dialer(endpoint, &context)?;
         saline_engine::connect(dialer, endpoint, context).await
+    }
+}
+
+impl Connections for Tcp {
+    type Dialer = TcpDialer;
+    type Listener = TcpTransportListener;
+
+    fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<TcpDialer> {
+        TcpDialer::new(endpoint, context)
+    }
+
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+    ) -> Result<(Vec<TcpTransportListener>, Endpoint)> {
+        let acceptor = tls::Acceptor::new(endpoint, context)?;
+        listen::bind(endpoint, acceptor, context).await
     }
 }

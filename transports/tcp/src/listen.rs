@@ -14,7 +14,7 @@ use crate::tls::Acceptor;
 
 /// A socket that listens. Dropping it frees its port or its path.
 #[derive(Debug)]
-pub(crate) enum TcpTransportListener {
+pub enum TcpTransportListener {
     Tcp {
         listener: TcpListener,
         nodelay: bool,
@@ -98,7 +98,7 @@ impl Listener for TcpTransportListener {
 
 /// A connection that was accepted.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub enum Accepted {
     Tcp {
         stream: TcpStream,
         address: SocketAddr,

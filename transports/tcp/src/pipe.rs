@@ -11,7 +11,7 @@ use tokio_rustls::TlsStream;
 
 /// A connection, in two halves that progress independently.
 #[derive(Debug)]
-pub(crate) struct TcpPipe {
+pub struct TcpPipe {
     read: TcpReadPipe,
     write: TcpWritePipe,
     /// SHA-256 of the certificate that the peer showed.
@@ -66,7 +66,7 @@ impl Pipe for TcpPipe {
 
 /// The half that reads.
 #[derive(Debug)]
-pub(crate) enum TcpReadPipe {
+pub enum TcpReadPipe {
     Tcp(tcp::OwnedReadHalf),
     Unix(unix::OwnedReadHalf),
     Tls(ReadHalf<TlsStream<TcpStream>>),
@@ -86,7 +86,7 @@ impl ReadPipe for TcpReadPipe {
 
 /// The half that writes.
 #[derive(Debug)]
-pub(crate) enum TcpWritePipe {
+pub enum TcpWritePipe {
     Tcp(tcp::OwnedWriteHalf),
     Unix(unix::OwnedWriteHalf),
     Tls(WriteHalf<TlsStream<TcpStream>>),

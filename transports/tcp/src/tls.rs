@@ -70,7 +70,7 @@ impl std::fmt::Debug for Connector {
 
 /// The serving side.
 #[derive(Clone)]
-pub(crate) struct Acceptor {
+pub struct Acceptor {
     acceptor: TlsAcceptor,
     /// SHA-256 of the certificate that it shows.
     pub(crate) certificate: [u8; 32],

@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use saline_conformance::{Backend, Wire, conformance_main};
+use saline_conformance::{Backend, RawTransport, Wire, conformance_main};
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Tls, Transport,
 };
@@ -32,6 +33,24 @@ impl Transport for Encrypted {
     }
 }
 
+impl Connections for Encrypted {
+    type Dialer = <Tcp as Connections>::Dialer;
+    type Listener = <Tcp as Connections>::Listener;
+
+    fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<Self::Dialer> {
+        let context = context.clone().with_tls(Some(Tls::new()));
+        self.0.dialer(endpoint, &context)
+    }
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+    ) -> Result<(Vec<Self::Listener>, Endpoint)> {
+        let context = context.clone().with_tls(Some(Tls::new()));
+        self.0.bind(endpoint, &context).await
+    }
+}
+
 #[derive(Debug)]
 struct OverTls;
 
@@ -41,6 +60,9 @@ impl Backend for OverTls {
     }
     fn transport(&self) -> Arc<dyn Transport> {
         Arc::new(Encrypted(Tcp::new()))
+    }
+    fn raw(&self) -> Option<RawTransport> {
+        Some(RawTransport::of(Encrypted(Tcp::new())))
     }
     fn wire(&self) -> Option<Wire> {
         Some(Wire::Tcp)

@@ -15,8 +15,9 @@ use super::raw::{Place, address};
 use crate::{Failure, Outcome, Wire};
 use network_faults::NetworkFaults;
 
-/// Stands between the clients and a server that has a [`Wire`]. What is said here of TCP holds for
-/// Unix sockets as well; their packets stay whole, and their connections end where TCP's are reset.
+/// Stands between the clients and a server that has a [`Wire`], or whose connections the suite can open and accept. What is
+/// said here of TCP holds for Unix sockets and for these connections as well; packets stay whole, and connections end where TCP's
+/// are reset.
 #[derive(Debug)]
 pub struct Proxy {
     /// Where clients connect to.
@@ -59,13 +60,14 @@ impl Proxy {
         self.black_hole();
     }
 
-    /// Nothing more comes back from the server on the TCP connections that stand; what clients send
-    /// arrives.
+    /// Nothing more comes back from the server on the TCP connections that stand, and over UDP at all until
+    /// [`heal`](Self::heal); what clients send arrives.
     pub fn mute_server(&self) {
         self.faults.mute.renew();
+        self.faults.unheard.store(true, Ordering::Relaxed);
     }
 
-    /// New TCP connections are closed as soon as they are there, or carried as before.
+    /// New TCP connections are closed as soon as they are there, or carried as before. Over UDP nothing passes meanwhile.
     pub fn hang_up(&self, hang_up: bool) {
         self.faults.closed.store(hang_up, Ordering::Relaxed);
     }
@@ -75,7 +77,12 @@ impl Proxy {
         self.faults.visits.load(Ordering::Relaxed)
     }
 
-    /// Each direction of a TCP connection carries so many bytes in a second.
+    /// Datagrams that clients have sent so far.
+    pub fn datagrams(&self) -> usize {
+        self.faults.datagrams.load(Ordering::Relaxed)
+    }
+
+    /// Each direction of a client carries so many bytes in a second.
     pub fn throttle(&self, pace: usize) {
         self.faults.pace.store(pace, Ordering::Relaxed);
     }
@@ -98,6 +105,7 @@ impl Proxy {
     /// Datagrams pass again.
     pub fn heal(&self) {
         self.faults.hole.store(false, Ordering::Relaxed);
+        self.faults.unheard.store(false, Ordering::Relaxed);
     }
 
     /// The TCP connections that stand are reset; new ones work.
@@ -150,14 +158,12 @@ async fn front(
     faults: &Arc<NetworkFaults>,
     number: usize,
 ) -> Outcome<Endpoint> {
-    let wire = world.backend().wire();
-    let at = match wire {
-        Some(Wire::Tcp | Wire::UnixPath(_)) => {
-            let server = Place::of(behind, wire)?;
-            stream::front(world, server, world.path("front"), faults, number).await?
-        }
+    let at = match world.wire() {
         Some(Wire::Udp) => Place::Address(udp::front(world, address(behind)?, faults).await?),
-        None => return Err(Failure::new("a proxy for a backend without a wire")),
+        None if !world.is_inside() => {
+            return Err(Failure::new("a proxy for a backend without a wire"));
+        }
+        _ => stream::front(world, world.place(behind)?, faults, number).await?,
     };
     let mut front = behind.clone();
     front.address = match at {
@@ -166,6 +172,7 @@ async fn front(
             path: None,
         },
         Place::Path(path, _) => Address::Local(path),
+        Place::Pipe(place) => place.endpoint().address.clone(),
     };
     Ok(front)
 }

@@ -26,10 +26,14 @@ pub(super) struct NetworkFaults {
     pub closed: AtomicBool,
     /// Connections that clients have begun.
     pub visits: AtomicUsize,
+    /// Datagrams that clients have sent.
+    pub datagrams: AtomicUsize,
     /// How many bytes one direction of a connection carries in a second, unless it is zero.
     pub pace: AtomicUsize,
     /// Whether no datagram passes.
     pub hole: AtomicBool,
+    /// Whether no datagram of the server passes.
+    pub unheard: AtomicBool,
     /// Whether bytes go one by one.
     pub slices: AtomicBool,
     /// How many more bytes go from clients to the server before that connection is reset.
@@ -60,8 +64,10 @@ impl NetworkFaults {
             gone: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             visits: AtomicUsize::new(0),
+            datagrams: AtomicUsize::new(0),
             pace: AtomicUsize::new(0),
             hole: AtomicBool::new(false),
+            unheard: AtomicBool::new(false),
             slices: AtomicBool::new(false),
             budget: AtomicUsize::new(usize::MAX),
             lost: AtomicU64::new(0),
@@ -86,7 +92,7 @@ impl NetworkFaults {
     pub fn wait(&self, count: usize) -> Option<Duration> {
         let (delay, jitter) = (&self.delay, self.jitter.load(Ordering::Relaxed));
         let mut micros = delay.load(Ordering::Relaxed) + self.dice().roll() % (jitter + 1);
-        if let pace @ 1.. = self.pace.load(Ordering::Relaxed) {
+        if let (1.., pace @ 1..) = (count, self.pace.load(Ordering::Relaxed)) {
             micros += (count * 1_000_000 / pace) as u64;
         }
         (micros > 0).then(|| Duration::from_micros(micros))

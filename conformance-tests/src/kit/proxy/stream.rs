@@ -1,6 +1,5 @@
 //! The proxy over connections: TCP, and Unix sockets of either kind. A packet stays whole.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,16 +15,14 @@ use crate::kit::raw::{PACKET, Place, Raw, RawListener};
 /// Bytes that are carried at once.
 const AT_ONCE: usize = 16 * 1024;
 
-/// Listens in front of `server`, at `path` if that is one; returns where. `number` tells this front
-/// from the other.
+/// Listens in front of `server`; returns where. `number` tells this front from the other.
 pub(super) async fn front(
     world: &Arc<World>,
     server: Place,
-    path: PathBuf,
     faults: &Arc<NetworkFaults>,
     number: usize,
 ) -> Outcome<Place> {
-    let (listener, at) = socket(RawListener::bind(&server, path).await)?;
+    let (listener, at) = socket(RawListener::bind(&server, world).await)?;
     let (tasks, faults) = (Arc::clone(world), Arc::clone(faults));
     world.spawn(async move {
         let mut vanished = Vec::new();

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use saline_protocol::transport::Clock;
+use saline_protocol::transport::{Clock, Instant};
 use tokio::net::UdpSocket;
 
 use super::network_faults::NetworkFaults;
@@ -19,6 +19,9 @@ const DATAGRAM: usize = 65_536;
 
 /// How long a datagram that is to come after its successor waits for one.
 const HELD: Duration = Duration::from_millis(10);
+
+/// Bytes that wait in one direction of one client where so many are carried in a second; more are lost, as in a router.
+const WAITING: usize = 64 * 1024;
 
 /// Listens in front of `server`; returns where.
 pub(super) async fn front(
@@ -37,6 +40,10 @@ pub(super) async fn front(
             let Ok((count, client)) = listening.recv_from(&mut buffer).await else {
                 continue;
             };
+            faults.datagrams.fetch_add(1, Ordering::Relaxed);
+            if faults.closed.load(Ordering::Relaxed) {
+                continue;
+            }
             let flow = match flows.entry(client) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(first) => {
@@ -83,6 +90,8 @@ struct Path {
     faults: Arc<NetworkFaults>,
     /// The datagram that waits for its successor.
     held: Arc<std::sync::Mutex<Option<Vec<u8>>>>,
+    /// When all that waits will have been carried, where so many bytes are in a second.
+    carried: Instant,
 }
 
 impl Path {
@@ -92,13 +101,35 @@ impl Path {
             to,
             faults: Arc::clone(faults),
             held: Arc::default(),
+            carried: Clock.now(),
         }
+    }
+
+    /// How long a datagram of `count` bytes waits for those before it; `None` when it is lost, because too many do.
+    fn queue(&mut self, count: usize) -> Option<Duration> {
+        let pace @ 1.. = self.faults.pace.load(Ordering::Relaxed) else {
+            return Some(Duration::ZERO);
+        };
+        let time = |bytes: usize| Duration::from_micros((bytes * 1_000_000 / pace) as u64);
+        let now = Clock.now();
+        let begins = self.carried.max(now);
+        if begins - now > time(WAITING) {
+            return None;
+        }
+        self.carried = begins + time(count);
+        Some(self.carried - now)
     }
 
     /// Applies the faults to `datagram`.
     async fn pass(&mut self, tasks: &Arc<World>, datagram: Vec<u8>) {
-        let faults = &self.faults;
-        if faults.hole.load(Ordering::Relaxed) || faults.happens(&faults.lost) {
+        let faults = Arc::clone(&self.faults);
+        let is_set = |fault: &AtomicBool| fault.load(Ordering::Relaxed);
+        let from_server = self.to.is_some();
+        if is_set(&faults.hole)
+            || is_set(&faults.closed)
+            || (from_server && is_set(&faults.unheard))
+            || faults.happens(&faults.lost)
+        {
             return;
         }
         let earlier = self.take();
@@ -113,7 +144,11 @@ impl Path {
             });
             return;
         }
-        if let Some(wait) = faults.wait(0) {
+        let Some(queued) = self.queue(datagram.len()) else {
+            return;
+        };
+        let wait = queued + self.faults.wait(0).unwrap_or_default();
+        if !wait.is_zero() {
             let (late, tasks) = (self.clone(), tasks);
             tasks.spawn(async move {
                 Clock.pause(wait).await;

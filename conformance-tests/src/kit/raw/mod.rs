@@ -1,23 +1,28 @@
 //! Raw sockets under an endpoint, whatever kind they are of.
 
 mod packets;
+mod pipes;
 
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use saline_protocol::transport::{Address, Clock, Endpoint, HostPort};
+use saline_protocol::transport::{self, Address, Clock, Endpoint, HostPort};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub use packets::{PACKET, PacketListener, Packets};
+pub use pipes::RawTransport;
+pub(crate) use pipes::{RawConnections, RawPipe, RawPipes};
 
+use super::World;
 use crate::{Expecting, Outcome, UnixSocket, Wire};
 
 /// Where a raw socket connects to.
@@ -27,6 +32,53 @@ pub(crate) enum Place {
     Address(SocketAddr),
     /// A socket in the file system.
     Path(PathBuf, UnixSocket),
+    /// An endpoint of the transport, inside of its connections.
+    Pipe(Box<PipePlace>),
+}
+
+/// Where a raw connection of the transport's own kind goes.
+#[derive(Clone)]
+pub(crate) struct PipePlace {
+    connections: Arc<dyn RawConnections>,
+    endpoint: Endpoint,
+    context: transport::Context,
+}
+
+impl PipePlace {
+    /// The place of `endpoint`; what its connections need of a context is of this one.
+    pub fn new(
+        connections: Arc<dyn RawConnections>,
+        endpoint: Endpoint,
+        context: transport::Context,
+    ) -> Self {
+        Self {
+            connections,
+            endpoint,
+            context,
+        }
+    }
+
+    /// Listens there. Returns what was bound, too.
+    async fn listen(&self) -> io::Result<(RawPipes, Self)> {
+        let listening = self.connections.listen(&self.endpoint, &self.context);
+        let (pipes, endpoint) = listening.await?;
+        let bound = Self {
+            endpoint,
+            ..self.clone()
+        };
+        Ok((pipes, bound))
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl fmt::Debug for PipePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PipePlace({})", self.endpoint)
+    }
 }
 
 impl Place {
@@ -46,6 +98,7 @@ impl fmt::Display for Place {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Path(path, _) => path.display().fmt(f),
+            Self::Pipe(place) => place.endpoint.fmt(f),
         }
     }
 }
@@ -70,6 +123,8 @@ pub(crate) enum Raw {
     Unix(UnixStream),
     /// A Unix socket of packets.
     Packets(Packets),
+    /// A connection of the transport's own kind.
+    Pipe(RawPipe),
 }
 
 impl Raw {
@@ -83,6 +138,10 @@ impl Raw {
                 }
                 Place::Path(path, UnixSocket::SeqPacket) => {
                     Packets::connect(path).map(Self::Packets)
+                }
+                Place::Pipe(place) => {
+                    let dialling = place.connections.dial(&place.endpoint, &place.context);
+                    dialling.await.map(Self::Pipe)
                 }
             };
             match connected {
@@ -99,16 +158,18 @@ impl Raw {
     pub fn at_once(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
-            Self::Unix(_) | Self::Packets(_) => Ok(()),
+            Self::Unix(_) | Self::Packets(_) | Self::Pipe(_) => Ok(()),
         }
     }
 
     /// Dropping it is a reset, where the wire has one.
     pub fn reset_at_the_end(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.set_zero_linger(),
-            Self::Unix(_) | Self::Packets(_) => Ok(()),
+            Self::Tcp(stream) => stream.set_zero_linger()?,
+            Self::Unix(_) | Self::Packets(_) => {}
+            Self::Pipe(pipe) => pipe.abort_at_the_end(),
         }
+        Ok(())
     }
 
     /// Whether what is written arrives in the pieces in which it was written.
@@ -127,6 +188,7 @@ impl AsyncRead for Raw {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Packets(packets) => Pin::new(packets).poll_read(cx, into),
+            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, into),
         }
     }
 }
@@ -141,11 +203,15 @@ impl AsyncWrite for Raw {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Packets(packets) => Pin::new(packets).poll_write(cx, bytes),
+            Self::Pipe(pipe) => Pin::new(pipe).poll_write(cx, bytes),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Pipe(pipe) => Pin::new(pipe).poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -153,6 +219,7 @@ impl AsyncWrite for Raw {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Packets(packets) => Pin::new(packets).poll_shutdown(cx),
+            Self::Pipe(pipe) => Pin::new(pipe).poll_shutdown(cx),
         }
     }
 }
@@ -166,24 +233,37 @@ pub(crate) enum RawListener {
     Unix(UnixListener),
     /// A Unix socket of packets.
     Packets(PacketListener),
+    /// A listener of the transport's own kind.
+    Pipes(RawPipes),
 }
 
 impl RawListener {
-    /// Listens on the loopback, for what is served at an address, or at `path`.
-    pub async fn bind(like: &Place, path: PathBuf) -> io::Result<(Self, Place)> {
+    /// Listens where nothing else does, for what is served at `like`.
+    pub async fn bind(like: &Place, world: &World) -> io::Result<(Self, Place)> {
         Ok(match like {
             Place::Address(_) => {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
                 let at = Place::Address(listener.local_addr()?);
                 (Self::Tcp(listener), at)
             }
-            Place::Path(_, kind) => {
-                let listener = match kind {
-                    UnixSocket::Stream => Self::Unix(UnixListener::bind(&path)?),
-                    UnixSocket::SeqPacket => Self::Packets(PacketListener::bind(&path)?),
-                };
-                (listener, Place::Path(path, *kind))
+            Place::Pipe(server) => {
+                let mut fresh = server.clone();
+                fresh.endpoint = world.fresh().requests;
+                let (pipes, bound) = fresh.listen().await?;
+                (Self::Pipes(pipes), Place::Pipe(Box::new(bound)))
             }
+            Place::Path(_, kind) => {
+                let path = world.path("front");
+                (Self::at_path(&path, *kind)?, Place::Path(path, *kind))
+            }
+        })
+    }
+
+    /// Listens at `path`.
+    pub fn at_path(path: &Path, kind: UnixSocket) -> io::Result<Self> {
+        Ok(match kind {
+            UnixSocket::Stream => Self::Unix(UnixListener::bind(path)?),
+            UnixSocket::SeqPacket => Self::Packets(PacketListener::bind(path)?),
         })
     }
 
@@ -193,13 +273,15 @@ impl RawListener {
             Self::Tcp(listener) => Raw::Tcp(listener.accept().await?.0),
             Self::Unix(listener) => Raw::Unix(listener.accept().await?.0),
             Self::Packets(listener) => Raw::Packets(listener.accept().await?),
+            Self::Pipes(pipes) => Raw::Pipe(pipes.accept().await?),
         })
     }
 }
 
-/// A socket for `place` that is not connected yet: its descriptor is there already.
+/// A socket for `place`, which is no pipe, that is not connected yet: its descriptor is there already.
 pub(crate) fn unconnected(place: &Place) -> io::Result<OwnedFd> {
     let (family, kind) = match place {
+        Place::Pipe(_) => return Err(io::ErrorKind::Unsupported.into()),
         Place::Address(address) if address.is_ipv6() => (AddressFamily::INET6, SocketType::STREAM),
         Place::Address(_) => (AddressFamily::INET, SocketType::STREAM),
         Place::Path(_, UnixSocket::SeqPacket) => (AddressFamily::UNIX, SocketType::SEQPACKET),
@@ -214,6 +296,7 @@ pub(crate) fn connect_at_once(socket: &OwnedFd, place: &Place) -> io::Result<()>
     match place {
         Place::Address(address) => connect(socket, address)?,
         Place::Path(path, _) => connect(socket, &SocketAddrUnix::new(path)?)?,
+        Place::Pipe(_) => return Err(io::ErrorKind::Unsupported.into()),
     }
     Ok(())
 }

@@ -220,7 +220,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that is reset ends its requests with ConnectionLost and is replaced, five times in a row.",
         why: "It is what a restarting firewall does.",
         look_at: "errors of the socket that are not the end of the stream",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(network::resets(world)),
     },
     Requirement {
@@ -230,7 +230,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that ends in the middle of a message leaves nothing behind: the requests after it arrive whole.",
         why: "A stale half frame before a fresh one spoils everything that follows.",
         look_at: "buffers that outlive their connection",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(network::partial_messages(world)),
     },
     Requirement {
@@ -240,7 +240,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Messages arrive whole when the network brings them one byte at a time.",
         why: "A read gives what there is, not what was written.",
         look_at: "reads that are taken for messages",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(network::one_byte_at_a_time(world)),
     },
     Requirement {
@@ -280,7 +280,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A link on which nothing comes back any more, although what is sent arrives, is noticed by the client within two pings, and replaced.",
         why: "Firewalls forget one direction first.",
         look_at: "pings that count as answered because they could be sent",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::AnyWire],
         run: |world| Box::pin(network_faults::one_way_silence(world)),
     },
     Requirement {
@@ -350,7 +350,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A request, a reply and a publication that each take longer than two pings to arrive, a little at a time, arrive, and the link is not taken for dead.",
         why: "A large return over a thin line is not silence.",
         look_at: "silence that whole messages end, and not bytes",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::AnyWire],
         run: |world| Box::pin(hardship::long_message(world)),
     },
     Requirement {
@@ -367,10 +367,10 @@ pub const ALL: &[Requirement] = &[
         id: "CON-036",
         name: "backs_off",
         level: Level::Must,
-        sentence: "A client whose server hangs up at once tries again no more often than its context's backoff says, and comes back when the server does.",
+        sentence: "A client whose server hangs up at once, or is silent, tries again no more often than its context's backoff says, and comes back when the server does.",
         why: "A fleet that dials as fast as it can keeps its master from coming back.",
         look_at: "Context::backoff, and when it begins anew",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::AnyWire],
         run: |world| Box::pin(hardship::backs_off(world)),
     },
     Requirement {

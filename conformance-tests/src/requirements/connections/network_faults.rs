@@ -53,6 +53,7 @@ pub(super) async fn one_way_silence(world: Arc<World>) -> Outcome {
             promised,
             "the news of a silent server, three times two pings",
         )?;
+        proxy.heal();
         listener.link(&Delivery::Connected).await?;
         host.publish(&topic("t")?, numbered(round, 8)).await?;
         let (_, payload) = listener.message().await?;

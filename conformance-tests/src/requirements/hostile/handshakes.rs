@@ -102,7 +102,7 @@ pub(super) async fn announced_lengths(world: Arc<World>) -> Outcome {
     let more = Bytes::from(vec![0x33; 16 * 1024]);
     let attack = async {
         let mut open = Vec::new();
-        for n in 0..STRANGERS {
+        for n in 0..world.strangers(STRANGERS) {
             let opening = &openings[dice.below(openings.len())];
             let mut stream = socket(Raw::connect(&places[n % places.len()]).await)?;
             // The server may have hung up already, which is what it should do.

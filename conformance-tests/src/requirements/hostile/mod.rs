@@ -18,7 +18,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Connections that send garbage of every kind never reach the stream of requests and delay nobody.",
         why: "Ports are scanned.",
         look_at: "what the backend does with a peer that breaks its protocol",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(garbage_connections::garbage(world)),
     },
     Requirement {
@@ -28,7 +28,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Three hundred connections that are closed or reset at once leave the server as it was.",
         why: "Load balancers look whether somebody is there, all day.",
         look_at: "an accept loop that ends at the first error",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(garbage_connections::short_visits(world)),
     },
     Requirement {
@@ -38,7 +38,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A hundred connections that never say anything do not keep a client from connecting and working.",
         why: "It is the cheapest attack there is.",
         look_at: "handshakes that are awaited in the accept loop",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(garbage_connections::silence(world)),
     },
     Requirement {
@@ -48,7 +48,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that does not shake hands is closed after the handshake time-out.",
         why: "Descriptors are finite.",
         look_at: "Limits::handshake_timeout",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(garbage_connections::silence_is_cut(world)),
     },
     Requirement {
@@ -58,7 +58,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Connections that begin as a client does and stop at whatever byte, staying, closing or resetting, delay nobody and leave nothing behind.",
         why: "Every crash of a client and every cut line is one of these.",
         look_at: "states of a handshake that nobody leaves",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(handshakes::half_handshakes(world)),
     },
     Requirement {
@@ -68,7 +68,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Whatever length a stranger announces, at whatever place of what a client says first, costs neither memory nor address space.",
         why: "Four bytes must not be able to take a master's memory.",
         look_at: "buffers of the announced length; where it is compared with the limit",
-        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess],
         run: |world| Box::pin(handshakes::announced_lengths(world)),
     },
     Requirement {
@@ -78,17 +78,17 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that shakes hands one byte at a time is closed after the handshake time-out all the same, and delays nobody meanwhile.",
         why: "A time-out that begins anew with every byte is none.",
         look_at: "Limits::handshake_timeout as a deadline of the whole handshake",
-        needs: &[Need::ConnectionWire],
+        needs: &[Need::RawConnections],
         run: |world| Box::pin(handshakes::slow_loris(world)),
     },
     Requirement {
         id: "SEC-008",
         name: "connects_in_waves",
         level: Level::Must,
-        sentence: "Ten thousand connections in waves of a thousand do not keep a client from working, stay below a ceiling of memory, and leave no descriptor and no thread behind.",
+        sentence: "Ten thousand connections in waves of a thousand (inside of the transport's own connections, a thousand in waves of twenty-five) do not keep a client from working, stay below a ceiling of memory, and leave no descriptor and no thread behind.",
         why: "It is what a fleet does whose master comes back, and what anybody on the network can do.",
         look_at: "what is kept for a connection before it has shaken hands, and when it goes",
-        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess],
         run: |world| Box::pin(floods::connects_in_waves(world)),
     },
     Requirement {
@@ -98,7 +98,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Strangers that send as much garbage as the server takes, with and without a handshake before it, stay below a ceiling of memory and delay nobody.",
         why: "What is not understood must not be kept until it is.",
         look_at: "buffers that grow until a message is whole",
-        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess],
         run: |world| Box::pin(floods::flood_of_garbage(world)),
     },
     Requirement {
@@ -118,7 +118,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Strangers that endlessly repeat a real client's requests, subscriptions, withdrawals and pings, and never read what comes back, stay below a ceiling of memory and delay nobody.",
         why: "Everything that a peer can make the other side queue has a bound in bytes.",
         look_at: "answers, confirmations and denials that are queued for a peer that does not read",
-        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess],
         run: |world| Box::pin(replays::deaf_strangers(world)),
     },
     Requirement {
@@ -137,9 +137,7 @@ pub const ALL: &[Requirement] = &[
 fn places(world: &World, host: &Host) -> Outcome<Vec<Place>> {
     let both = [Some(&host.bound.requests), host.bound.publications.as_ref()];
     let places = both.into_iter().flatten();
-    places
-        .map(|endpoint| Place::of(endpoint, world.backend().wire()))
-        .collect()
+    places.map(|endpoint| world.place(endpoint)).collect()
 }
 
 /// What the suite's own socket cannot do is the suite's failure.

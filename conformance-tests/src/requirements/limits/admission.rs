@@ -10,8 +10,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::failure::{ensure, ensure_eq, not_later};
 use crate::kit::{
-    Caller, Host, PING, Place, Proxy, Raw, TEST_TIMEOUT, World, admit, exact, number, numbered,
-    recorded, topic,
+    Caller, Host, PING, Proxy, Raw, TEST_TIMEOUT, World, admit, exact, number, numbered, recorded,
+    topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -53,7 +53,7 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
     let anyone = world.serve().await?.echoing(&world);
     let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
     let mut host = world.serve_with(limits).await?;
-    let place = Place::of(&host.bound.requests, world.backend().wire())?;
+    let place = world.place(&host.bound.requests)?;
     let known = world.client(&host).await?;
     let peer = admit(&mut host, &known).await?;
     let sizes = [MAX_MESSAGE, MAX_MESSAGE + 1, 100_000, 10_000_000];
@@ -299,7 +299,7 @@ async fn fill(
     begun: &[u8],
     (strangers, room): (usize, usize),
 ) -> Outcome<DropGuard> {
-    let place = Place::of(&host.bound.requests, world.backend().wire())?;
+    let place = world.place(&host.bound.requests)?;
     let cut = Arc::new(AtomicUsize::new(0));
     let gone = CancellationToken::new();
     for _ in 0..strangers {
@@ -308,6 +308,7 @@ async fn fill(
             stream.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
         let (mut from, mut to) = tokio::io::split(stream);
         let (begun, cut, gone) = (begun.to_vec(), Arc::clone(&cut), gone.clone());
+        let clock = world.clock();
         world.spawn(async move {
             let talk = async {
                 // It may hang up in the middle, which ends the reading too.
@@ -320,7 +321,8 @@ async fn fill(
                 () = gone.cancelled() => {}
                 () = talk => {}
             }
-            drop(to);
+            // So that a server hears of it whose connections end by what is said on them, as over UDP.
+            let _ = clock.deadline(clock.after(PING), to.shutdown()).await;
         });
     }
     let held = || strangers - cut.load(Ordering::Relaxed);

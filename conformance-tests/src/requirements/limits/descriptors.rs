@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 
-use crate::kit::{Place, Raw, World};
+use crate::kit::{Raw, World};
 use crate::{Expecting, Failure, Outcome};
 
 /// The descriptors of the server, and the connections that want one.
@@ -24,7 +24,7 @@ pub(super) async fn of_silent_connections(world: Arc<World>) -> Outcome {
     let mut all = vec![host.bound.requests.clone()];
     all.extend(host.bound.publications.clone());
     for endpoint in &all {
-        let place = Place::of(endpoint, world.backend().wire())?;
+        let place = world.place(endpoint)?;
         let ended = Arc::new(AtomicUsize::new(0));
         for _ in 0..SILENT {
             let opened = Raw::connect(&place).await;

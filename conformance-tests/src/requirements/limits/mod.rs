@@ -157,7 +157,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A request above admission.max_message of a peer that is not admitted cuts that peer and no other, is counted, and never reaches the handler; once the peer is admitted, the same size passes.",
         why: "Who has not shown who he is must not be able to send 64 MiB.",
         look_at: "which limit the announced length is compared with, and when ServerControl::admitted changes it",
-        needs: &[Need::Admission, Need::ConnectionWire],
+        needs: &[Need::Admission, Need::RawConnections],
         run: |world| Box::pin(admission::messages(world)),
     },
     Requirement {
@@ -177,7 +177,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Peers that are not admitted have at most admission.partial_bytes of requests under way that have not arrived as a whole, all together; those whose bytes go beyond it are cut, and what they and those that go had is free again.",
         why: "A thousand strangers with half a request each are as much memory as one with a large one.",
         look_at: "a sum over all connections, from which a connection's part is taken when its message is whole or it ends",
-        needs: &[Need::Admission, Need::ConnectionWire],
+        needs: &[Need::Admission, Need::RawConnections],
         run: |world| Box::pin(admission::partial(world)),
     },
     Requirement {
@@ -207,7 +207,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "What waits for a subscriber that is not admitted and reads nothing is bounded by admission.queue_messages and admission.queue_bytes, and the loss is told; once it is admitted, the limits of all hold.",
         why: "A stranger who subscribes and does not read holds what is published.",
         look_at: "the limits of a connection's queue before and after ServerControl::admitted",
-        needs: &[Need::Admission, Need::ConnectionWire],
+        needs: &[Need::Admission, Need::RawConnections],
         run: |world| Box::pin(admission::publications(world)),
     },
     Requirement {

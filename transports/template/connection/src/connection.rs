@@ -4,21 +4,23 @@ use std::io;
 use std::net::SocketAddr;
 
 use saline_engine::net::{Candidate, bind_tcp};
-use saline_engine::{Dialer, Incoming, Listener, StreamPipe};
-use saline_protocol::transport::{Endpoint, Result, Source};
+use saline_engine::{Connections, Dialer, Incoming, Listener, StreamPipe};
+use saline_protocol::transport::{Context, Endpoint, Result, Source};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::Template;
+
 /// YOURS: the pipe. Anything that is `AsyncRead` and `AsyncWrite` is one by `StreamPipe::of`; a
 /// connection of packets implements `Pipe` itself.
-type TemplatePipe = StreamPipe<OwnedReadHalf, OwnedWriteHalf>;
+pub type TemplatePipe = StreamPipe<OwnedReadHalf, OwnedWriteHalf>;
 
 /// Connections that wait to be accepted, as listen(2) counts them.
 const BACKLOG: u32 = 1024;
 
-/// Opens connections. YOURS: give it what a connection needs to know of the endpoint or the context.
+/// Opens connections.
 #[derive(Debug)]
-pub(crate) struct TemplateDialer;
+pub struct TemplateDialer;
 
 impl Dialer for TemplateDialer {
     type Pipe = TemplatePipe;
@@ -33,16 +35,24 @@ impl Dialer for TemplateDialer {
     }
 }
 
-/// Binds all addresses of `endpoint` or none. Returns the listeners and what was bound, port 0
-/// replaced. YOURS: `net::bind_udp` and `net::claim_path` do so for other sockets.
-pub(crate) async fn bind(endpoint: &Endpoint) -> Result<(Vec<TemplateListener>, Endpoint)> {
-    let (listeners, bound) = bind_tcp(endpoint, BACKLOG).await?;
-    Ok((listeners.into_iter().map(TemplateListener).collect(), bound))
+impl Connections for Template {
+    type Dialer = TemplateDialer;
+    type Listener = TemplateListener;
+
+    fn dialer(&self, _: &Endpoint, _: &Context) -> Result<TemplateDialer> {
+        Ok(TemplateDialer) // YOURS: with what it needs to know of the endpoint or the context.
+    }
+
+    async fn bind(&self, at: &Endpoint, _: &Context) -> Result<(Vec<TemplateListener>, Endpoint)> {
+        // YOURS: `net::bind_udp` and `net::claim_path` do so for other sockets.
+        let (listeners, bound) = bind_tcp(at, BACKLOG).await?;
+        Ok((listeners.into_iter().map(TemplateListener).collect(), bound))
+    }
 }
 
 /// A socket that listens.
 #[derive(Debug)]
-pub(crate) struct TemplateListener(TcpListener);
+pub struct TemplateListener(TcpListener);
 
 impl Listener for TemplateListener {
     type Incoming = Accepted;
@@ -56,7 +66,7 @@ impl Listener for TemplateListener {
 
 /// A connection that was accepted.
 #[derive(Debug)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
 }

@@ -8,11 +8,10 @@ mod connection;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, Result, ServeAt, Server, Transport,
 };
-
-use connection::TemplateDialer;
 
 /// Your transport.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,11 +42,12 @@ impl Transport for Template {
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
-        let (listeners, bound) = connection::bind(&at.requests).await?;
+        let (listeners, bound) = self.bind(&at.requests, &context).await?;
         Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        saline_engine::connect(TemplateDialer, endpoint, context).await
+        let dialer = self.dialer(endpoint, &context)?;
+        saline_engine::connect(dialer, endpoint, context).await
     }
 }
