@@ -12,7 +12,7 @@ use crate::ConfigError;
 use crate::files::Setting;
 use crate::given::Given;
 use crate::role::Role;
-use saline_data::yaml::{Content, Position, YamlError};
+use saline_data::yaml::{Content, Node, Position, YamlError};
 
 /// An option in the section of a transport, with its place.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,19 +73,21 @@ pub(crate) fn read<C: Role>(
             continue;
         }
         let value = match &node.content {
-            Content::Scalar(Value::Bool(value)) => OptionValue::Bool(*value),
-            Content::Scalar(Value::UInt(value)) => OptionValue::Integer(*value),
+            Content::List(items) => texts(items).map(OptionValue::List),
+            Content::Scalar(Value::Bool(value)) => Some(OptionValue::Bool(*value)),
+            Content::Scalar(Value::UInt(value)) => Some(OptionValue::Integer(*value)),
             Content::Scalar(Value::Int(value)) if *value >= 0 => {
-                OptionValue::Integer(value.unsigned_abs())
+                Some(OptionValue::Integer(value.unsigned_abs()))
             }
-            Content::Scalar(Value::Text(value)) => OptionValue::Text(value.clone()),
+            Content::Scalar(Value::Text(value)) => Some(OptionValue::Text(value.clone())),
+            _ => None,
+        };
+        let Some(value) = value else {
             // The value is not shown: it may be a secret.
-            _ => {
-                let message = format!(
-                    "option {name:?} of {scheme:?} takes True or False, a whole number from 0, or text"
-                );
-                return Err(node.position.error(message));
-            }
+            let message = format!(
+                "option {name:?} of {scheme:?} takes True or False, a whole number from 0, text, or a list of texts"
+            );
+            return Err(node.position.error(message));
         };
         let section = config
             .transport_options()
@@ -102,4 +104,13 @@ pub(crate) fn read<C: Role>(
         });
     }
     Ok(options)
+}
+
+/// Returns the items of a list; none when one of them is no text.
+fn texts(items: &[Node]) -> Option<Vec<String>> {
+    let text = |item: &Node| match &item.content {
+        Content::Scalar(Value::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    items.iter().map(text).collect()
 }

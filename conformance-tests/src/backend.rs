@@ -50,8 +50,8 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns an endpoint on `host` that can be served with a port of the system's choice. `host` is an
-    /// address or a name of this machine. Called only where [`endpoint_in`](Self::endpoint_in) returns
-    /// none.
+    /// address or a name of this machine. Called only where [`endpoint_in`](Self::endpoint_in) and
+    /// [`endpoint_at_broker`](Self::endpoint_at_broker) return none.
     fn endpoint(&self, host: &str) -> Endpoint {
         Endpoint::network(self.transport().scheme(), HostPort::new(host, 0))
     }
@@ -63,6 +63,18 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     fn endpoint_in(&self, folder: &Path, name: &str) -> Option<Endpoint> {
         let paths = matches!(self.wire(), Some(Wire::UnixPath(_)));
         paths.then(|| Endpoint::local(self.transport().scheme(), folder.join(name)))
+    }
+
+    /// Returns an endpoint at a broker for the server called `name`, if every endpoint of this backend is a name at a broker
+    /// that runs already: the same for the same arguments, and another one for every name. A name is made of lower-case
+    /// and upper-case letters, digits and dashes, and the suite gives each server of all of its runs a name of its own. What
+    /// the broker shares among its endpoints, it keeps: the suite starts and stops servers, never the broker.
+    ///
+    /// The requirements that need hosts and ports are skipped then, and so are those that need a [`wire`](Self::wire),
+    /// which would be the broker's.
+    fn endpoint_at_broker(&self, name: &str) -> Option<Endpoint> {
+        let _ = name;
+        None
     }
 
     /// Whether everything in the backend follows `tokio::time::pause`, so that time-outs cost no time.

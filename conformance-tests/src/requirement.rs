@@ -146,6 +146,7 @@ impl Need {
         let (met, reason) = match self {
             Self::Network => (
                 backend.endpoint_in(Path::new("/"), "any").is_none()
+                    && backend.endpoint_at_broker("any").is_none()
                     && matches!(
                         backend.endpoint("127.0.0.1").address,
                         Address::Network { .. }

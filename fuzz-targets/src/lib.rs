@@ -20,6 +20,7 @@ mod key_files;
 mod measure;
 mod messages;
 mod names;
+mod nats;
 mod peers;
 mod publications;
 mod records;

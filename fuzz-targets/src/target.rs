@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::measure::measure;
 use crate::{
-    configuration, engine, envelope, grains, initiator, key_files, messages, names, publications,
-    records, responder, spool, target_expressions, templates, values, zeromq,
+    configuration, engine, envelope, grains, initiator, key_files, messages, names, nats,
+    publications, records, responder, spool, target_expressions, templates, values, zeromq,
 };
 
 /// A decoder under test.
@@ -97,6 +97,8 @@ pub const TARGETS: &[Target] = &[
     // The bytes of connections.
     target("engine_client", engine::client, engine::client_seeds).memory(512 * KIB, 64),
     target("engine_server", engine::server, engine::server_seeds).memory(512 * KIB, 64),
+    target("nats_operations", nats::operations, nats::operation_seeds),
+    target("nats_messages", nats::messages, nats::message_seeds),
     target("zeromq_requests", zeromq::requests, zeromq::request_seeds),
     target(
         "zeromq_publications",

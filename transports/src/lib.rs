@@ -20,6 +20,8 @@ pub fn registry() -> Registry {
         .with_local_default("tcp");
     #[cfg(feature = "quic")]
     let registry = registry.with(saline_quic::Quic::new());
+    #[cfg(feature = "nats")]
+    let registry = registry.with(saline_nats::Nats::new());
     registry
 }
 
@@ -43,6 +45,12 @@ mod tests {
     #[cfg(feature = "quic")]
     fn quic_is_found_by_its_scheme() {
         assert_eq!(registry().get("quic").unwrap().scheme(), "quic");
+    }
+
+    #[test]
+    #[cfg(feature = "nats")]
+    fn nats_is_found_by_its_scheme() {
+        assert_eq!(registry().get("nats").unwrap().scheme(), "nats");
     }
 
     #[test]

@@ -156,9 +156,9 @@ fn transports() {
     assert_snapshot!(error("transport: []\n"), @r#"DIR/master:1:12: option "transport" takes the name of a transport or a list of them, not an empty list"#);
     assert_snapshot!(error("ipc_transport: ipc\n"), @r#"DIR/master:1:16: option "ipc_transport" names no transport: "ipc"; known are: quic, tcp, zeromq"#);
     assert_snapshot!(error("tcp: 5\n"), @r#"DIR/master:1:6: section "tcp" takes a mapping of the transport's options"#);
-    assert_snapshot!(error("tcp: {backlog: -1}\n"), @r#"DIR/master:1:16: option "backlog" of "tcp" takes True or False, a whole number from 0, or text"#);
+    assert_snapshot!(error("tcp: {backlog: -1}\n"), @r#"DIR/master:1:16: option "backlog" of "tcp" takes True or False, a whole number from 0, text, or a list of texts"#);
     assert_snapshot!(error("tcp: {ret_port: -1}\n"), @r#"DIR/master:1:17: option "tcp:ret_port" takes a port from 0 (any free one) to 65535, not -1"#);
-    assert_snapshot!(error("tcp: {token: [hunter2]}\n"), @r#"DIR/master:1:14: option "token" of "tcp" takes True or False, a whole number from 0, or text"#);
+    assert_snapshot!(error("tcp: {token: [hunter2, 1]}\n"), @r#"DIR/master:1:14: option "token" of "tcp" takes True or False, a whole number from 0, text, or a list of texts"#);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn sections_of_transports_are_kept() {
     let dir = folder(&[
         (
             "master",
-            "tcp: {ret_port: 4507, tls: yes, token: abc}\nzeromq:\n  backlog: 10\nquic:\n",
+            "tcp: {ret_port: 4507, tls: yes, token: abc, servers: [n1, n2]}\nzeromq:\n  backlog: 10\nquic:\n",
         ),
         ("master.d/x.conf", "tcp: {ret_port: 4508}\n"),
     ]);
@@ -224,7 +224,9 @@ fn sections_of_transports_are_kept() {
     let mut options = config.transport_options;
     let mut tcp = options.remove("tcp").unwrap();
     tcp.sort_by(|a, b| a.0.cmp(&b.0));
+    let servers = vec!["n1".to_owned(), "n2".to_owned()];
     let expected = [
+        ("servers".to_owned(), OptionValue::List(servers)),
         ("tls".to_owned(), OptionValue::Bool(true)),
         ("token".to_owned(), OptionValue::Text("abc".to_owned())),
     ];

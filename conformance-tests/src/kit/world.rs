@@ -172,7 +172,8 @@ impl World {
         let at = || {
             let name = self.name("server");
             let path = self.backend.endpoint_in(self.folder(), &name);
-            path.unwrap_or_else(|| self.backend.endpoint(host))
+            path.or_else(|| self.backend.endpoint_at_broker(&self.broker_name(&name)))
+                .unwrap_or_else(|| self.backend.endpoint(host))
         };
         ServeAt {
             requests: at(),
@@ -183,6 +184,12 @@ impl World {
     /// `what` with a number that nothing else of this world has.
     fn name(&self, what: &str) -> String {
         format!("{what}-{}", self.names.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The same name, with what no other world of any process has in front of it: the name of its folder.
+    fn broker_name(&self, name: &str) -> String {
+        let folder = self.folder().file_name().unwrap_or_default();
+        format!("{}-{name}", folder.to_string_lossy())
     }
 
     /// A path in the world's folder that nothing else of it has.

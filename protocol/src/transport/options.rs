@@ -16,6 +16,8 @@ pub enum OptionKind {
     Integer,
     /// Any text.
     Text,
+    /// A list of texts. A single text is taken as a list of one.
+    List,
 }
 
 /// One option of a backend's section of the configuration (the section is named by the scheme). A
@@ -59,6 +61,10 @@ pub enum OptionValue {
     Text(String),
     /// A value of [`OptionKind::Text`] that was declared secret: `Debug` does not show it.
     Secret(String),
+    /// A value of [`OptionKind::List`].
+    List(Vec<String>),
+    /// A value of [`OptionKind::List`] that was declared secret: `Debug` does not show it.
+    SecretList(Vec<String>),
 }
 
 impl fmt::Debug for OptionValue {
@@ -67,7 +73,8 @@ impl fmt::Debug for OptionValue {
             Self::Bool(value) => write!(f, "{value}"),
             Self::Integer(value) => write!(f, "{value}"),
             Self::Text(value) => write!(f, "{value:?}"),
-            Self::Secret(_) => f.write_str("<secret>"),
+            Self::List(values) => write!(f, "{values:?}"),
+            Self::Secret(_) | Self::SecretList(_) => f.write_str("<secret>"),
         }
     }
 }
@@ -112,6 +119,12 @@ impl Options {
                         OptionValue::Text(text)
                     }
                 }
+                (OptionKind::List, OptionValue::List(values) | OptionValue::SecretList(values)) => {
+                    listed(spec, values)
+                }
+                (OptionKind::List, OptionValue::Text(text) | OptionValue::Secret(text)) => {
+                    listed(spec, vec![text])
+                }
                 (kind, _) => {
                     return Err(Error::new(
                         ErrorKind::Config,
@@ -140,12 +153,35 @@ impl Options {
         }
     }
 
+    /// A text, secret or not, if one was given.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(OptionValue::Text(text) | OptionValue::Secret(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The texts of a list, secret or not; none when no list was given.
+    pub fn list(&self, name: &str) -> &[String] {
+        match self.get(name) {
+            Some(OptionValue::List(texts) | OptionValue::SecretList(texts)) => texts,
+            _ => &[],
+        }
+    }
+
     /// A truth value, or `default` when none was given.
     pub fn bool(&self, name: &str, default: bool) -> bool {
         match self.get(name) {
             Some(OptionValue::Bool(value)) => *value,
             _ => default,
         }
+    }
+}
+
+fn listed(spec: &OptionSpec, texts: Vec<String>) -> OptionValue {
+    match spec.secret {
+        true => OptionValue::SecretList(texts),
+        false => OptionValue::List(texts),
     }
 }
 
@@ -166,6 +202,12 @@ mod tests {
             secret: true,
             help: "the broker's token",
         },
+        OptionSpec {
+            name: "servers",
+            kind: OptionKind::List,
+            secret: false,
+            help: "the broker's servers",
+        },
     ];
 
     #[test]
@@ -173,7 +215,30 @@ mod tests {
         let error =
             Options::check(SPECS, [("backlgo".into(), OptionValue::Integer(1))]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().contains("backlog, token"), "{error}");
+        assert!(
+            error.to_string().contains("backlog, token, servers"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_single_text_is_a_list_of_one() {
+        let list = |value| -> Result<Vec<String>> {
+            let options = Options::check(SPECS, [("servers".into(), value)])?;
+            Ok(options.list("servers").to_vec())
+        };
+        let texts = vec!["n1".to_owned(), "n2".to_owned()];
+        assert_eq!(list(OptionValue::List(texts.clone())).unwrap(), texts);
+        assert_eq!(list(OptionValue::Text("n1".into())).unwrap(), ["n1"]);
+        assert!(list(OptionValue::Integer(1)).is_err());
+    }
+
+    #[test]
+    fn a_list_is_no_text() {
+        let list = OptionValue::List(vec!["hunter2".into()]);
+        assert!(Options::check(SPECS, [("token".into(), list)]).is_err());
+        assert!(Options::none().list("servers").is_empty());
+        assert_eq!(Options::none().text("token"), None);
     }
 
     #[test]

@@ -1,0 +1,248 @@
+//! The options of the section `nats`.
+
+use std::path::PathBuf;
+
+use saline_protocol::transport::{
+    Address, Endpoint, Error, ErrorKind, HostPort, OptionKind, OptionSpec, Result,
+};
+use zeroize::Zeroizing;
+
+use crate::client::Authentication;
+use crate::subjects::Subjects;
+
+/// The port of a server whose port is not given.
+const PORT: u16 = 4222;
+
+const fn option(
+    name: &'static str,
+    kind: OptionKind,
+    secret: bool,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        name,
+        kind,
+        secret,
+        help,
+    }
+}
+
+pub(crate) const SPECS: &[OptionSpec] = &[
+    option(
+        "servers",
+        OptionKind::List,
+        false,
+        "the servers of NATS, as host:port, taken in random order; a minion without it takes the addresses of `master`",
+    ),
+    option(
+        "subject",
+        OptionKind::Text,
+        false,
+        "what all subjects of one master and its minions begin with; saline",
+    ),
+    option(
+        "name",
+        OptionKind::Text,
+        false,
+        "the name of the connection in what nats-server shows; saline",
+    ),
+    option(
+        "credentials",
+        OptionKind::Text,
+        false,
+        "the path of a file of credentials (.creds); none",
+    ),
+    option(
+        "nkey",
+        OptionKind::Text,
+        false,
+        "the path of a file with the seed of a user's nkey; none",
+    ),
+    option("user", OptionKind::Text, false, "the user; none"),
+    option(
+        "password",
+        OptionKind::Text,
+        true,
+        "the user's password; none",
+    ),
+    option(
+        "token",
+        OptionKind::Text,
+        true,
+        "the token that all share; none",
+    ),
+];
+
+/// What an endpoint asks for.
+#[derive(Debug)]
+pub(crate) struct NatsOptions {
+    /// The endpoint with the servers of NATS as its addresses.
+    pub(crate) endpoint: Endpoint,
+    pub(crate) subjects: Subjects,
+    pub(crate) name: String,
+    pub(crate) authentication: Authentication,
+}
+
+impl NatsOptions {
+    /// Reads the options of `endpoint`.
+    ///
+    /// # Errors
+    /// `Config` for a value that cannot be, and for two ways to log in.
+    pub(crate) fn read(endpoint: &Endpoint) -> Result<Self> {
+        let options = &endpoint.options;
+        let Address::Network { addresses, path } = &endpoint.address else {
+            return Err(bad(format!("{endpoint}: NATS has no local endpoints")));
+        };
+        let mut servers = addresses.clone();
+        let given = options.list("servers");
+        if !given.is_empty() {
+            let parse = |server: &String| {
+                let bare = server.strip_prefix("nats://").unwrap_or(server);
+                HostPort::parse(bare, PORT)
+            };
+            servers = given.iter().map(parse).collect::<Result<_>>()?;
+        }
+        let is_nowhere = |at: &HostPort| {
+            let address = at.as_socket_address();
+            address.is_some_and(|address| address.ip().is_unspecified())
+        };
+        if servers.is_empty() || servers.iter().any(is_nowhere) {
+            return Err(bad(
+                "nats:servers has to name the servers of NATS: `nats: {servers: [nats1:4222, nats2:4222]}`",
+            ));
+        }
+        let subject = options.text("subject").unwrap_or("saline");
+        let subjects = Subjects::parse(subject).ok_or_else(|| {
+            bad(format!(
+                "nats:subject {subject:?}: it takes letters, digits, _ and -, with dots between"
+            ))
+        })?;
+        Ok(Self {
+            endpoint: Endpoint {
+                scheme: endpoint.scheme.clone(),
+                address: Address::Network {
+                    addresses: servers,
+                    path: path.clone(),
+                },
+                options: options.clone(),
+            },
+            subjects,
+            name: options.text("name").unwrap_or("saline").to_owned(),
+            authentication: authentication(endpoint)?,
+        })
+    }
+
+    /// Returns the endpoint with its servers in random order, so that a fleet spreads over them.
+    pub(crate) fn shuffled(&self) -> Endpoint {
+        let mut endpoint = self.endpoint.clone();
+        if let Address::Network { addresses, .. } = &mut endpoint.address {
+            for last in (1..addresses.len()).rev() {
+                let mut bytes = [0; 4];
+                // Without randomness the order stays, which is worse but not wrong.
+                if getrandom::fill(&mut bytes).is_ok() {
+                    addresses.swap(last, u32::from_le_bytes(bytes) as usize % (last + 1));
+                }
+            }
+        }
+        endpoint
+    }
+}
+
+fn authentication(endpoint: &Endpoint) -> Result<Authentication> {
+    let text = |name| endpoint.options.text(name);
+    let secret = |name| text(name).map(|text| Zeroizing::new(text.to_owned()));
+    let ways = ["credentials", "nkey", "user", "token"];
+    let given: Vec<&str> = ways.into_iter().filter(|way| text(way).is_some()).collect();
+    if let [first, second, ..] = given.as_slice() {
+        return Err(bad(format!(
+            "nats:{first} and nats:{second} are two ways to log in: leave one out"
+        )));
+    }
+    let password = secret("password");
+    if password.is_some() && text("user").is_none() {
+        return Err(bad("nats:password is set, and nats:user is not"));
+    }
+    if let Some(path) = text("credentials") {
+        return Ok(Authentication::Credentials(PathBuf::from(path)));
+    }
+    if let Some(path) = text("nkey") {
+        return Ok(Authentication::Nkey(PathBuf::from(path)));
+    }
+    if let Some(user) = text("user") {
+        return Ok(Authentication::User(user.to_owned(), password));
+    }
+    Ok(secret("token").map_or(Authentication::Nothing, Authentication::Token))
+}
+
+fn bad(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Config, why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_protocol::transport::{OptionValue, Options};
+
+    use super::*;
+
+    fn read(host: &str, options: &[(&str, &str)]) -> Result<NatsOptions> {
+        let text = |(name, value): &(&str, &str)| {
+            let value = OptionValue::Text((*value).to_owned());
+            ((*name).to_owned(), value)
+        };
+        let options = Options::check(SPECS, options.iter().map(text))?;
+        let at = HostPort::new(host, 4506);
+        NatsOptions::read(&Endpoint::network("nats", at).with_options(options))
+    }
+
+    fn why(host: &str, options: &[(&str, &str)]) -> String {
+        let error = read(host, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    }
+
+    #[test]
+    fn servers_are_those_of_the_section_or_of_the_endpoint() {
+        let shown = |host, options: &[_]| read(host, options).unwrap().endpoint.to_string();
+        assert_eq!(shown("nats1", &[]), "nats://nats1:4506");
+        let section = [("servers", "nats://nats2")];
+        assert_eq!(shown("nats1", &section), "nats://nats2:4222");
+        assert_eq!(shown("0.0.0.0", &section), "nats://nats2:4222");
+    }
+
+    #[test]
+    fn a_master_without_servers_is_told_what_to_set() {
+        assert!(why("0.0.0.0", &[]).contains("nats:servers"));
+        assert!(why("::", &[]).contains("nats:servers"));
+    }
+
+    #[test]
+    fn there_is_one_way_to_log_in() {
+        let error = why("n", &[("nkey", "/a"), ("token", "hunter2")]);
+        assert!(error.contains("nats:nkey and nats:token"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+        let error = why("n", &[("password", "hunter2")]);
+        assert!(error.contains("nats:user is not"), "{error}");
+        assert!(read("n", &[("user", "u"), ("password", "p")]).is_ok());
+    }
+
+    #[test]
+    fn a_subject_that_cannot_be_is_refused() {
+        assert!(why("n", &[("subject", "a.*")]).contains("nats:subject"));
+    }
+
+    #[test]
+    fn all_servers_are_there_in_whatever_order() {
+        let servers: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
+        let given = [("servers".to_owned(), OptionValue::List(servers.clone()))];
+        let options = Options::check(SPECS, given).unwrap();
+        let endpoint = Endpoint::network("nats", HostPort::new("m", 1)).with_options(options);
+        let Address::Network { addresses, .. } =
+            NatsOptions::read(&endpoint).unwrap().shuffled().address
+        else {
+            panic!("no network");
+        };
+        let mut hosts: Vec<String> = addresses.into_iter().map(|at| at.host).collect();
+        hosts.sort();
+        assert_eq!(hosts, servers);
+    }
+}

@@ -1,0 +1,97 @@
+//! Links that break, and servers that come and go.
+
+use std::time::Duration;
+
+use saline_protocol::transport::{Clock, ErrorKind};
+use saline_testing::NatsServer;
+
+use crate::support::{Host, ask, ask_until_answered, client};
+
+#[tokio::test]
+async fn both_ends_dial_again_when_nats_comes_back() {
+    let Some(mut server) = NatsServer::start("") else {
+        return;
+    };
+    let host = Host::start(&server, &[]).await;
+    let client = client(&server, &[]).await;
+    assert_eq!(ask(&client, "before").await.unwrap(), "before");
+    for _ in 0..2 {
+        server.kill();
+        server.start_again();
+        assert_eq!(ask_until_answered(&client, "after").await, "after");
+    }
+    assert_eq!(host.refused(), 0);
+}
+
+#[tokio::test]
+async fn a_name_is_served_once() {
+    let Some(server) = NatsServer::start("") else {
+        return;
+    };
+    let host = Host::start(&server, &[]).await;
+    let second = Host::try_start(&server, &[], None).await.err().unwrap();
+    assert_eq!(second.kind(), ErrorKind::Refused);
+    assert!(second.to_string().contains("subject saline"), "{second}");
+    let _elsewhere = Host::start(&server, &[("subject", "saline.other")]).await;
+    drop(host);
+}
+
+#[tokio::test]
+async fn of_several_servers_that_start_at_once_one_serves() {
+    let Some(nodes) = NatsServer::cluster(2, "") else {
+        return;
+    };
+    for round in 0..5 {
+        let subject = format!("round-{round}");
+        let section = [("subject", subject.as_str())];
+        let start = |node: usize| Host::try_start(&nodes[node], &section, None);
+        let started = tokio::join!(start(0), start(0), start(1), start(1));
+        let started = [started.0, started.1, started.2, started.3];
+        let serving = started.iter().filter(|one| one.is_ok()).count();
+        assert_eq!(serving, 1, "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_master_that_has_gone_is_noticed_without_a_ping() {
+    let Some(server) = NatsServer::start("") else {
+        return;
+    };
+    let host = Host::start(&server, &[]).await;
+    let client = client(&server, &[]).await;
+    assert_eq!(ask(&client, "before").await.unwrap(), "before");
+    host.context.cancel.cancel();
+    host.context.tracker.close();
+    host.context.tracker.wait().await;
+    // Pings are a minute apart: NATS says that nobody has subscribed any more.
+    let error = ask(&client, "nobody").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}");
+}
+
+#[tokio::test]
+async fn clients_go_to_another_instance_when_it_says_that_it_serves() {
+    let Some(server) = NatsServer::start("") else {
+        return;
+    };
+    let host = Host::start(&server, &[]).await;
+    let client = client(&server, &[]).await;
+    assert_eq!(ask(&client, "one").await.unwrap(), "one");
+    host.context.cancel.cancel();
+    let began = Clock.now();
+    let again = loop {
+        match Host::try_start(&server, &[], None).await {
+            Ok(again) => break again,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Refused, "{error}"),
+        }
+    };
+    // The client has asked nothing meanwhile: it comes by itself, long before a ping.
+    crate::support::eventually("the client comes", || {
+        again
+            .counters
+            .get(saline_protocol::transport::Metric::Connected)
+            == 1
+    })
+    .await;
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert_eq!(ask(&client, "two").await.unwrap(), "two");
+}

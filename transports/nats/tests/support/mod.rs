@@ -1,0 +1,3 @@
+//! What the tests of this crate share.
+
+pub mod suite;
