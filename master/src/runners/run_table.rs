@@ -63,6 +63,8 @@ pub(crate) struct RunState {
     pub(crate) is_kept: AtomicBool,
     /// Whether the end is for the one alone who began the run. Set before the run has ended.
     pub(crate) is_secret: AtomicBool,
+    /// Whether the run fires the event of a hook. No events tell of such a run: they would have all that was posted once more each.
+    pub(crate) is_hook: bool,
 }
 
 impl RunState {

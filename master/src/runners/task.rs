@@ -9,7 +9,7 @@ use saline_data::{Packed, Value};
 use saline_functions::{BoundArguments, Failure, Function, Registry, hide_panic, take_secrets};
 use saline_messages::random::NoRandomness;
 use saline_messages::{
-    OrderWarning, Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode,
+    EventTag, OrderWarning, Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode,
 };
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
@@ -29,6 +29,9 @@ pub(super) const MAX_RETURN: usize = 256 * 1024 * 1024;
 
 /// The largest return of an asynchronous run, in bytes: it is one row of the store.
 const MAX_STORED: usize = 16 * 1024 * 1024;
+
+/// The function that fires events, those of hooks too.
+const SEND_EVENT: &str = "event.send";
 
 /// How long the end of a run can be read.
 const READABLE: Duration = Duration::from_secs(60);
@@ -107,6 +110,8 @@ impl Runners {
             return Err("the name of the user is too long".to_owned());
         }
         let mut arguments = call.arg.unpack().map_err(|error| error.to_string())?;
+        let tag = arguments.positional.first().and_then(Value::as_str);
+        let is_hook = fun == SEND_EVENT && tag.is_some_and(EventTag::is_hook);
         let hidden = Secrets::put_in(secrets.as_ref(), &mut arguments);
         let hidden = hidden.map_err(|error| error.to_string())?;
         let arguments = function.bind_hiding(arguments, &hidden);
@@ -123,6 +128,7 @@ impl Runners {
             kill: CancellationToken::new(),
             is_kept: AtomicBool::new(call.is_async),
             is_secret: AtomicBool::new(false),
+            is_hook,
         });
         let most = match function.blocks {
             true => MAX_RUNNING,
@@ -238,7 +244,9 @@ impl RunTask {
             state.principal.log_name(),
             state.fun
         );
-        self.parts.events.run_new(&state.report()).await;
+        if !state.is_hook {
+            self.parts.events.run_new(&state.report()).await;
+        }
         let mut end = self.end().await;
         let encoded = Outgoing::new(encode(&end));
         state.phase.send_replace(Phase::Ended(encoded.clone()));
@@ -252,7 +260,9 @@ impl RunTask {
             end.payload = not_kept();
         }
         let tell = async {
-            self.parts.events.run_returned(&state.report(), &end).await;
+            if !state.is_hook {
+                self.parts.events.run_returned(&state.report(), &end).await;
+            }
             drop(end);
         };
         tokio::join!(tell, self.keep_end(encoded, readable_until));

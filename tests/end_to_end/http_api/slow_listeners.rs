@@ -7,13 +7,12 @@ use super::events::Listener;
 use super::http::{Api, write};
 use super::users::{fleet_with_users, log_in};
 
-/// The size of what a hook is posted, and the number of hooks. The events of its run have it too, so that together they are almost
-/// twice what the master keeps for listeners.
+/// The size of what a hook is posted, and the number of hooks: together almost twice what the master keeps for listeners.
 const HOOK_BYTES: usize = 900 * 1024;
-const HOOKS: usize = 24;
+const HOOKS: usize = 72;
 
 /// How many hooks are fired before the client that reads has to have read them.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 24;
 
 /// By how much the API may grow: a few pages for each listener, and what the allocator keeps. A queue for the slow listener
 /// would take almost twice as much.
