@@ -1,5 +1,8 @@
 // The event stream of the master, shared by the views.
 
+/** The pause before a stream that was refused is asked for again. */
+const AGAIN_MS = 5000;
+
 const listeners = new Set();
 let source = null;
 
@@ -9,22 +12,26 @@ export function listen(listener) {
   return () => listeners.delete(listener);
 }
 
-/** Opens the stream. `state` is called with `open`, `away` or `gap`. */
-export function open(state) {
+/**
+ * Opens the stream. `state` is called with `open`, `away` or `gap`; `refused` when there is no stream, and returns whether the
+ * login has ended.
+ */
+export function open(watcher) {
   close();
   // The browser sends the cookie of the login, and connects again by itself.
   source = new EventSource("events");
-  source.onopen = () => state("open");
   const own = source;
-  source.onerror = () => {
-    state("away");
+  source.onopen = () => watcher.state("open");
+  source.onerror = async () => {
+    if (source !== own) return;
+    watcher.state("away");
     // After an answer that is no stream the browser does not try again.
-    if (own.readyState !== EventSource.CLOSED) return;
+    if (own.readyState !== EventSource.CLOSED || (await watcher.refused())) return;
     setTimeout(() => {
       if (source !== own) return;
-      open(state);
-      state("gap");
-    }, 5000);
+      open(watcher);
+      watcher.state("gap");
+    }, AGAIN_MS);
   };
   source.onmessage = (message) => {
     let event;
@@ -33,8 +40,8 @@ export function open(state) {
     } catch {
       return;
     }
-    if (typeof event.tag !== "string") return;
-    if (event.tag === "salt/netapi/gap") state("gap");
+    if (typeof event?.tag !== "string" || typeof event.data !== "object" || event.data === null) return;
+    if (event.tag === "salt/netapi/gap") watcher.state("gap");
     for (const listener of listeners) listener(event);
   };
 }

@@ -13,15 +13,21 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const PAGE: &str = "index.html";
 
 /// Its files.
-const FILES: [(&str, &[u8]); 8] = [
+const FILES: [(&str, &[u8]); 14] = [
     (PAGE, include_bytes!("../../console/index.html")),
     ("api.js", include_bytes!("../../console/api.js")),
     ("command.js", include_bytes!("../../console/command.js")),
     ("console.css", include_bytes!("../../console/console.css")),
     ("console.js", include_bytes!("../../console/console.js")),
     ("dom.js", include_bytes!("../../console/dom.js")),
+    ("eventlist.js", include_bytes!("../../console/eventlist.js")),
     ("events.js", include_bytes!("../../console/events.js")),
+    ("guard.js", include_bytes!("../../console/guard.js")),
     ("job.js", include_bytes!("../../console/job.js")),
+    ("jobs.js", include_bytes!("../../console/jobs.js")),
+    ("keys.js", include_bytes!("../../console/keys.js")),
+    ("minions.js", include_bytes!("../../console/minions.js")),
+    ("run.js", include_bytes!("../../console/run.js")),
 ];
 
 /// Returns the page.

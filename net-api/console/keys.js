@@ -1,0 +1,98 @@
+// The keys of minions, those first that wait for a decision.
+
+import * as api from "./api.js";
+import { byId, element } from "./dom.js";
+import { listen } from "./events.js";
+import { guarded, optional } from "./guard.js";
+
+/** For each list of keys: what it is called, how it looks, and what can be decided. */
+const STATES = [
+  ["minions_pre", "waits", "wait", ["accept", "reject"]],
+  ["minions_denied", "denied", "bad", ["delete"]],
+  ["minions", "accepted", "good", ["delete"]],
+  ["minions_rejected", "rejected", "bad", ["accept", "delete"]],
+];
+
+/** How long keys may change before they are asked for again. */
+const SETTLE_MS = 500;
+
+let keys = {};
+let fingers = {};
+let settling = null;
+
+export async function open() {
+  keys = (await api.ask("keys")).return || {};
+  fingers = (await optional(api.wheel("key.finger", { match: "*" }))) || {};
+  show();
+}
+
+function show() {
+  const wanted = byId("keys-filter").value.toLowerCase();
+  const rows = STATES.flatMap(([folder, state, kind, decisions]) =>
+    (keys[folder] || [])
+      .map((id) => ({ id, finger: fingers[folder]?.[id] }))
+      .filter(({ id, finger }) => `${id} ${finger || ""}`.toLowerCase().includes(wanted))
+      .map(({ id, finger }) => row(folder, state, kind, decisions, id, finger)),
+  );
+  const held = byId("keys-rows").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  byId("keys-rows").replaceChildren(...rows);
+  // Who decides by the keyboard stays where they are, also when a key of another minion came meanwhile.
+  if (held) byId("keys-rows").querySelector(`[aria-label="${CSS.escape(held)}"]`)?.focus();
+  const wait = (keys.minions_pre || []).length;
+  byId("keys-count").textContent = wait === 1 ? "1 key waits for a decision" : `${wait || "no"} keys wait for a decision`;
+}
+
+function row(folder, state, kind, decisions, id, finger) {
+  const buttons = decisions.map((decision) =>
+    element(
+      "button",
+      {
+        type: "button",
+        "aria-label": `${decision} the key of ${id}`,
+        onclick: () => guarded(() => decide(decision, folder, id, finger)),
+      },
+      decision[0].toUpperCase() + decision.slice(1),
+    ),
+  );
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row" }, id),
+    element("td", { class: `state ${kind}` }, state),
+    element("td", { class: "fingerprint" }, finger || ""),
+    element("td", { class: "decisions" }, ...buttons),
+  );
+}
+
+async function decide(decision, folder, id, finger) {
+  if (decision === "delete" && !confirm(`Delete the key of ${id}? The minion is cut off at once.`)) return;
+  // The master acts on the key with this fingerprint alone, also when another one has come into its place.
+  const compared = finger === undefined ? {} : { finger: { [id]: finger } };
+  const changed = await api.wheel(`key.${decision}_dict`, { match: { [folder]: [id] }, ...compared });
+  await open();
+  // The button that had the focus may be gone with its row.
+  if (document.activeElement === document.body) byId("keys-title").focus();
+  if (decision !== "delete" && Object.keys(changed).length === 0) {
+    throw new Error(`The key of ${id} has changed meanwhile: compare its fingerprint again.`);
+  }
+}
+
+/** Forgets what was shown to who was logged in. */
+export function forget() {
+  keys = {};
+  fingers = {};
+  byId("keys-filter").value = "";
+  show();
+}
+
+export function ready() {
+  byId("keys-refresh").addEventListener("click", () => guarded(open));
+  byId("keys-filter").addEventListener("input", show);
+  listen(({ tag }) => {
+    if ((tag !== "salt/auth" && tag !== "salt/key") || byId("keys").hidden || settling) return;
+    settling = setTimeout(() => {
+      settling = null;
+      guarded(open);
+    }, SETTLE_MS);
+  });
+}
