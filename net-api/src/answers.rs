@@ -6,10 +6,11 @@ use axum::response::Response;
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
-use saline_data::{Value, json, yaml};
+use saline_data::Value;
 
+use crate::answer_body::AnswerBody;
+use crate::content::Content;
 use crate::error::ApiError;
-use crate::returned::ReturnedBody;
 
 /// The largest number of entries in `Accept` that are looked at.
 const MAX_ENTRIES: usize = 32;
@@ -36,30 +37,17 @@ impl Format {
         let json = quality(&entries, "application/json");
         let yaml = quality(&entries, "application/x-yaml");
         match (json, yaml) {
-            (0, 0) => Err(ApiError::NotAcceptable),
+            (0, 0) => Err(ApiError::NotAcceptable(
+                "application/json or application/x-yaml",
+            )),
             (json, yaml) if yaml > json => Ok(Self::Yaml),
             _ => Ok(Self::Json),
         }
     }
 
-    /// Returns the answer with this value.
-    pub(crate) fn answer(self, value: &Value) -> Response {
-        self.with_body(match self {
-            Self::Json => Body::from(json::line(value)),
-            Self::Yaml => Body::from(yaml::write(value, None)),
-        })
-    }
-
-    /// Returns the answer `{"return": […]}` with these values, which may be large. JSON is written while it is sent. In a mapping
-    /// among them each name is there once.
-    pub(crate) fn returned(self, returned: Vec<Value>) -> Response {
-        match self {
-            Self::Json => self.with_body(Body::new(ReturnedBody::new(returned))),
-            Self::Yaml => self.answer(&Value::map([("return", Value::List(returned))])),
-        }
-    }
-
-    fn with_body(self, body: Body) -> Response {
+    /// Returns the answer with this content, which becomes text while it is sent.
+    pub(crate) fn answer(self, content: impl Into<Content>) -> Response {
+        let body = Body::new(AnswerBody::new(self, content.into()));
         let kind = match self {
             Self::Json => "application/json",
             Self::Yaml => "application/x-yaml",
@@ -72,6 +60,11 @@ impl Format {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
+
+    /// Returns the answer `{"return": […]}` with these values.
+    pub(crate) fn returned(self, returned: Vec<Value>) -> Response {
+        self.answer(Value::map([("return", Value::List(returned))]))
+    }
 }
 
 /// The form of the answer, which is settled before a request is carried out.
@@ -80,6 +73,20 @@ impl<S: Sync> FromRequestParts<S> for Format {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         Self::accepted(&parts.headers)
+    }
+}
+
+/// Whether the client takes a stream of events. Clients that were written for Salt's, which sends one whatever `Accept` says, ask for
+/// it as for any answer: libpepper with `application/json`.
+///
+/// # Errors
+/// `NotAcceptable`
+pub(crate) fn check_takes_events(headers: &HeaderMap) -> Result<(), ApiError> {
+    let entries = accepted(headers);
+    let kinds = ["text/event-stream", "application/json"];
+    match entries.is_empty() || kinds.iter().any(|kind| quality(&entries, kind) > 0) {
+        true => Ok(()),
+        false => Err(ApiError::NotAcceptable("text/event-stream")),
     }
 }
 
@@ -155,6 +162,30 @@ mod tests {
             assert_eq!(Format::accepted(&headers(accept)).ok(), format, "{accept}");
         }
         assert_eq!(Format::accepted(&HeaderMap::new()).ok(), Some(Format::Json));
+    }
+
+    #[test]
+    fn events_are_for_clients_that_take_them() {
+        for accept in [
+            "text/event-stream",
+            "text/*",
+            "*/*",
+            "application/json",
+            "text/html, text/event-stream;q=0.1",
+        ] {
+            assert!(check_takes_events(&headers(accept)).is_ok(), "{accept}");
+        }
+        assert!(check_takes_events(&HeaderMap::new()).is_ok());
+        for accept in [
+            "text/html",
+            "application/x-yaml",
+            "text/event-stream;q=0",
+            "*/*;q=0",
+        ] {
+            let refused = check_takes_events(&headers(accept)).unwrap_err();
+            assert_eq!(refused.status(), 406, "{accept}");
+            assert!(refused.to_string().contains("text/event-stream"));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The configuration of an API: its own file `api`, or, where there is none, the file of the master on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use saline_client::{Client, ClientError};
 use saline_config::{
@@ -32,6 +32,10 @@ impl Configuration {
             let mut loaded = ApiConfig::load(folder, &schemes)?;
             loaded.check_daemon(registry)?;
             arguments.override_logging(&mut loaded.config.logging);
+            if rustix::process::geteuid().is_root() {
+                let stays = stays_root(&loaded.config, &ApiConfig::file(folder));
+                loaded.warnings.extend(stays);
+            }
             return Ok(Self::Own(Box::new(loaded)));
         }
         let mut loaded = MasterConfig::load(folder, &schemes)?;
@@ -114,6 +118,21 @@ impl Configuration {
     }
 }
 
+/// Returns a warning for an API that root starts and that stays root, as its own `file` names no user. Beside a master it runs as
+/// that one's user.
+fn stays_root(config: &ApiConfig, file: &Path) -> Option<String> {
+    if config.user.is_some() {
+        return None;
+    }
+    Some(format!(
+        "the API runs as root, whose rights it does not need: set `user` in {}, such as user: saline, and give that user what belongs to \
+         the API: chown -R saline: {} {}",
+        file.display(),
+        config.paths.pki_dir.display(),
+        config.paths.sock_dir.display()
+    ))
+}
+
 impl Reloaded for Configuration {
     fn changed_since(&self, before: &Self) -> Vec<ChangedOption> {
         match (self, before) {
@@ -136,5 +155,25 @@ impl Reloaded for Configuration {
             Self::OfMaster(loaded) => &loaded.warnings,
             Self::Own(loaded) => &loaded.warnings,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_that_stays_root_is_told_how_it_need_not() {
+        let file = Path::new("/etc/saline/api");
+        let mut config = ApiConfig::default();
+        assert_eq!(
+            stays_root(&config, file).as_deref(),
+            Some(
+                "the API runs as root, whose rights it does not need: set `user` in /etc/saline/api, such as user: saline, and give that \
+                 user what belongs to the API: chown -R saline: /etc/saline/pki/api /run/saline/api"
+            )
+        );
+        config.user = Some("saline".to_owned());
+        assert_eq!(stays_root(&config, file), None);
     }
 }

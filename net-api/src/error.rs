@@ -24,8 +24,8 @@ pub(crate) enum ApiError {
     #[error("this path does not know the method")]
     MethodNotAllowed,
     /// 406
-    #[error("the answer can be application/json or application/x-yaml, and Accept admits neither")]
-    NotAcceptable,
+    #[error("the answer can be {0}, which Accept does not admit")]
+    NotAcceptable(&'static str),
     /// 408: the body did not arrive in time.
     #[error("the body did not arrive in time")]
     RequestTimeout,
@@ -58,7 +58,7 @@ impl ApiError {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+            Self::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -97,7 +97,7 @@ impl IntoResponse for ApiError {
             ("status", Value::from(u64::from(status.as_u16()))),
             ("return", Value::from(self.to_string())),
         ]);
-        let mut response = Format::Json.answer(&said);
+        let mut response = Format::Json.answer(said);
         *response.status_mut() = status;
         if status == StatusCode::UNAUTHORIZED {
             let session = HeaderValue::from_static("Session");

@@ -3,10 +3,12 @@
 //! The API decides about nobody's rights. It sends each request to the master together with the token of the login that it came
 //! with, and the master judges it. Without a token in the right form a request is refused before its body is read.
 
+mod answer_body;
 mod answers;
 mod api;
 mod clients;
 mod configuration;
+mod content;
 mod cors;
 mod deadline;
 mod endpoints;
@@ -21,7 +23,7 @@ mod lowstate;
 mod master_connection;
 mod metrics;
 mod request_log;
-mod returned;
+
 mod run;
 mod settings;
 mod temporary_login;

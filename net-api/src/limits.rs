@@ -30,6 +30,9 @@ pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end of a login may take that nobody waits for.
 pub(crate) const LOGOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the master may take to be told to store the return of a run that nobody waits for any more.
+pub(crate) const KEEP_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The largest head of a request in bytes, and the largest number of its headers.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 pub(crate) const MAX_HEADERS: usize = 64;
@@ -42,10 +45,10 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take nothing of what is written to it.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a request may take to be answered; the second is for requests that wait for the returns of minions and runs. What
-/// takes longer goes on, and is found by its jid.
+/// How long a request may take to be answered; the second is for each chunk of a request that waits for the returns of minions and
+/// runs. What takes longer goes on, and is found by its jid.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
+pub(crate) const CHUNK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The largest number of chunks in one request.
 pub(crate) const MAX_CHUNKS: usize = 100;

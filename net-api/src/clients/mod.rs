@@ -4,6 +4,7 @@ mod keys;
 mod local;
 mod runner;
 mod wheel;
+mod wheel_docs;
 
 use saline_data::Value;
 use saline_messages::{LoginToken, NetapiClient};
@@ -39,7 +40,7 @@ pub(crate) async fn carry_out(
             return local::run_in_batches(client, chunk, parameters_of).await;
         }
         NetapiClient::LocalAsync => local::begin(client, chunk, parameters_of).await?,
-        NetapiClient::Runner => runner::run(client, chunk).await?,
+        NetapiClient::Runner => runner::run(api, client, chunk).await?,
         NetapiClient::RunnerAsync => runner::begin(client, chunk).await?,
         NetapiClient::Wheel => wheel::run(api, client, token, chunk).await?,
         NetapiClient::WheelAsync => wheel::begin(api, client, token, chunk).await?,

@@ -1,15 +1,25 @@
 //! Functions of the master: `runner` and `runner_async`.
 
-use saline_client::{Client, ClientError, RunnerSpec};
+use std::sync::Arc;
+
+use saline_client::{Client, ClientError, RunnerRun, RunnerSpec};
 use saline_data::Value;
 use saline_messages::{Jid, RunnerEnd};
+use saline_protocol::transport::{Clock, Context};
+use tokio::runtime::Handle;
 
+use super::wheel_docs;
+use crate::api::Api;
 use crate::error::ApiError;
+use crate::limits::KEEP_TIMEOUT;
 use crate::lowstate::{Chunk, call_arguments};
 
 /// Runs a function of the master and waits for its end. Returns what it returned; with `full_return` in the form of the event
 /// that tells of it.
-pub(super) async fn run(client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
+///
+/// # Cancel safety
+/// The run goes on, and the master stores its return.
+pub(super) async fn run(api: &Api, client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
     let function = chunk.function()?;
     let arguments = call_arguments(chunk, true)?;
     let full_return = chunk.flag("full_return")?;
@@ -18,15 +28,14 @@ pub(super) async fn run(client: &Client, chunk: &Chunk) -> Result<Value, ApiErro
         true => client.own_name().await?,
         false => String::new(),
     };
-    let spec = RunnerSpec::new(function)
-        .with_arguments(arguments.clone())
-        .with_timeout(chunk.seconds("timeout")?);
-    let ended = client.runner(spec)?.end_with_jid().await;
-    let (jid, success, value) = match ended {
-        Ok((jid, end)) => (Some(jid), end.success && end.error.is_none(), value(&end)?),
-        // As in Salt, that is what the call returns.
-        Err(ClientError::RunnerRefused(why)) => (None, false, Value::from(why)),
-        Err(error) => return Err(error.into()),
+    let (jid, success, value) = match function {
+        wheel_docs::RUNNER => (None, true, wheel_docs::documentation(&arguments)?),
+        _ => {
+            let spec = RunnerSpec::new(function)
+                .with_arguments(arguments.clone())
+                .with_timeout(chunk.seconds("timeout")?);
+            ended(api, client, spec).await?
+        }
     };
     if !full_return {
         return Ok(value);
@@ -42,6 +51,66 @@ pub(super) async fn run(client: &Client, chunk: &Chunk) -> Result<Value, ApiErro
     ]);
     let tag = Value::from(format!("salt/run/{jid}/ret"));
     Ok(Value::map([("tag", tag), ("data", data)]))
+}
+
+/// Runs a function of the master and waits for its end. Returns its jid, whether it succeeded, and what it returned.
+async fn ended(
+    api: &Api,
+    client: &Client,
+    spec: RunnerSpec,
+) -> Result<(Option<Jid>, bool, Value), ApiError> {
+    let run = Arc::new(client.runner(spec)?);
+    let waiting = WaitingForRun {
+        context: api.context.clone(),
+        run: Some(Arc::clone(&run)),
+    };
+    let ended = run.end_with_jid().await;
+    waiting.end();
+    match ended {
+        Ok((jid, end)) => Ok((Some(jid), end.success && end.error.is_none(), value(&end)?)),
+        // As in Salt, that is what the call returns.
+        Err(ClientError::RunnerRefused(why)) => Ok((None, false, Value::from(why))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A run that a client waits for. When this is dropped before the end of the run, the master stores its return: a run that nobody asks
+/// the store for is kept for a minute alone.
+struct WaitingForRun {
+    context: Context,
+    run: Option<Arc<RunnerRun>>,
+}
+
+impl WaitingForRun {
+    fn end(mut self) {
+        self.run = None;
+    }
+}
+
+impl Drop for WaitingForRun {
+    fn drop(&mut self) {
+        // A runtime that is not there any more carries out nothing.
+        if let Some(run) = self.run.take()
+            && Handle::try_current().is_ok()
+        {
+            self.context.spawn(async move {
+                let kept = Clock.deadline(Clock.after(KEEP_TIMEOUT), run.keep()).await;
+                match kept {
+                    Ok(Ok(Some(jid))) => {
+                        tracing::info!("runner {jid}: nobody waits for it any more, and the master stores its return");
+                    }
+                    // It was not begun.
+                    Ok(Ok(None)) => {}
+                    Ok(Err(error)) => {
+                        tracing::warn!("the return of a run that nobody waits for is not stored: {error}");
+                    }
+                    Err(_) => tracing::warn!(
+                        "the return of a run that nobody waits for is not stored: the master does not answer"
+                    ),
+                }
+            });
+        }
+    }
 }
 
 /// Begins a function of the master. Returns its jid and the tag of its events.

@@ -8,6 +8,7 @@ use axum::response::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Uri};
 
+use crate::answers::check_takes_events;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::events::{EventStream, parse_id};
@@ -23,6 +24,7 @@ pub(super) async fn stream(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    check_takes_events(&headers)?;
     // A token in a URL ends in the logs of proxies and the history of browsers.
     if uri.query().is_some() {
         return Err(ApiError::BadRequest(

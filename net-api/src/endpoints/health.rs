@@ -25,5 +25,5 @@ pub(super) async fn is_ready(
 }
 
 fn answer(format: Format) -> Response {
-    format.answer(&Value::map([("status", Value::from("ok"))]))
+    format.answer(Value::map([("status", Value::from("ok"))]))
 }

@@ -71,7 +71,7 @@ pub(super) async fn fire(
     let end = api.master.client().await?.runner(spec)?.end().await?;
     match end.error {
         Some(error) => Err(ApiError::BadRequest(error)),
-        None => Ok(format.answer(&Value::map([("success", Value::Bool(true))]))),
+        None => Ok(format.answer(Value::map([("success", Value::Bool(true))]))),
     }
 }
 

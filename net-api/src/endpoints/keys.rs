@@ -21,7 +21,7 @@ pub(super) async fn all(
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
     let keys = list_all_keys(&client).await?;
-    Ok(format.answer(&Value::map([("return", keys)])))
+    Ok(format.answer(Value::map([("return", keys)])))
 }
 
 /// Returns the fingerprints of the keys of one minion.
@@ -33,5 +33,5 @@ pub(super) async fn one(
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
     let fingers = finger(&client, &id).await?;
-    Ok(format.answer(&Value::map([("return", fingers)])))
+    Ok(format.answer(Value::map([("return", fingers)])))
 }

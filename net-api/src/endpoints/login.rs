@@ -34,7 +34,7 @@ pub(super) struct UserLogin {
 
 /// Tells that one logs in with POST.
 pub(super) async fn ask(format: Format) -> Response {
-    format.answer(&Value::map([
+    format.answer(Value::map([
         ("status", Value::Null),
         ("return", Value::from("Please log in")),
     ]))
@@ -52,7 +52,7 @@ pub(super) async fn log_in(
     let login = of_body(&api, &headers, &body).await?;
     let token = write(login.token);
     let seconds = login.logged_in.expire.saturating_sub(login.logged_in.start) / 1_000;
-    let mut response = format.answer(&Value::map([(
+    let mut response = format.answer(Value::map([(
         "return",
         Value::List(vec![login.to_value()]),
     )]));

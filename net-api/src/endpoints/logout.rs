@@ -21,7 +21,7 @@ pub(super) async fn log_out(
 ) -> Result<Response, ApiError> {
     api.master.client().await?.log_out(token).await?;
     let said = Value::from("Your token has been cleared");
-    let mut response = format.answer(&Value::map([("return", said)]));
+    let mut response = format.answer(Value::map([("return", said)]));
     clear_cookie(&mut response, &own);
     Ok(response)
 }

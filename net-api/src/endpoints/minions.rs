@@ -11,6 +11,7 @@ use saline_messages::LoginToken;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::clients;
+use crate::deadline::each_in_time;
 use crate::error::ApiError;
 use crate::limits::WholeBody;
 use crate::login::Login;
@@ -49,8 +50,8 @@ async fn grains(
         ("fun", "grains.items"),
     ];
     let entries = entries.map(|(name, value)| (name.to_owned(), Value::from(value)));
-    let chunk = Chunk::new(entries.to_vec())?;
-    let returned = clients::carry_out(api, token, &chunk).await?;
+    let chunks = [Chunk::new(entries.to_vec())?];
+    let returned = each_in_time(&chunks, |chunk| clients::carry_out(api, token, chunk)).await?;
     Ok(format.returned(returned))
 }
 
@@ -65,14 +66,11 @@ pub(super) async fn begin(
     let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
     let chunks = chunks.into_iter().map(asynchronous);
     let chunks: Vec<Chunk> = chunks.collect::<Result<_, ApiError>>()?;
-    let (mut begun, mut links) = (Vec::new(), Vec::new());
-    for chunk in &chunks {
-        let returned = clients::carry_out(&api, token, chunk).await?;
-        let jids = returned.iter().filter_map(|job| job.get("jid")?.as_str());
-        links.extend(jids.map(|jid| Value::map([("href", Value::from(format!("/jobs/{jid}")))])));
-        begun.extend(returned);
-    }
-    let mut response = format.answer(&Value::map([
+    let begun = each_in_time(&chunks, |chunk| clients::carry_out(&api, token, chunk)).await?;
+    let jids = begun.iter().filter_map(|job| job.get("jid")?.as_str());
+    let links = jids.map(|jid| Value::map([("href", Value::from(format!("/jobs/{jid}")))]));
+    let links = links.collect();
+    let mut response = format.answer(Value::map([
         ("return", Value::List(begun)),
         ("_links", Value::map([("jobs", Value::List(links))])),
     ]));

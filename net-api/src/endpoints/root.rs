@@ -11,6 +11,7 @@ use saline_messages::NetapiClient;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::clients;
+use crate::deadline::each_in_time;
 use crate::error::ApiError;
 use crate::limits::WholeBody;
 use crate::login::Login;
@@ -19,7 +20,7 @@ use crate::lowstate;
 /// Names the clients.
 pub(super) async fn welcome(format: Format) -> Response {
     let clients = NetapiClient::ALL.map(NetapiClient::name);
-    format.answer(&Value::map([
+    format.answer(Value::map([
         ("return", Value::from("Welcome")),
         ("clients", Value::texts(clients)),
     ]))
@@ -34,9 +35,6 @@ pub(super) async fn run(
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
     let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
-    let mut returned = Vec::new();
-    for chunk in &chunks {
-        returned.extend(clients::carry_out(&api, token, chunk).await?);
-    }
+    let returned = each_in_time(&chunks, |chunk| clients::carry_out(&api, token, chunk)).await?;
     Ok(format.returned(returned))
 }

@@ -11,6 +11,7 @@ use super::login::with;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::clients;
+use crate::deadline::each_in_time;
 use crate::error::ApiError;
 use crate::limits::WholeBody;
 use crate::login::parse;
@@ -24,10 +25,7 @@ pub(super) async fn run(
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
     let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
-    let mut returned = Vec::new();
-    for chunk in &chunks {
-        returned.extend(one(&api, chunk).await?);
-    }
+    let returned = each_in_time(&chunks, |chunk| one(&api, chunk)).await?;
     Ok(format.returned(returned))
 }
 

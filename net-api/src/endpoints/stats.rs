@@ -26,5 +26,5 @@ pub(super) async fn stats(
             Value::from(api.event_streams.count() as u64),
         ),
     ]);
-    Ok(format.answer(&Value::map([("saline-api", numbers)])))
+    Ok(format.answer(Value::map([("saline-api", numbers)])))
 }

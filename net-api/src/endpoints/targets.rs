@@ -31,5 +31,5 @@ pub(super) async fn matching(
         .await?;
     let matches = client.match_target(target, false).await?;
     let minions = Value::texts(matches.minions.iter().map(|id| id.as_str()));
-    Ok(format.answer(&Value::map([("return", Value::List(vec![minions]))])))
+    Ok(format.returned(vec![minions]))
 }

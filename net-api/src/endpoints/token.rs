@@ -21,7 +21,7 @@ pub(super) async fn make(
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
     let login = of_body(&api, &headers, &body).await?;
-    let response = format.answer(&Value::List(vec![login.to_value()]));
+    let response = format.answer(Value::List(vec![login.to_value()]));
     login.keep();
     Ok(response)
 }

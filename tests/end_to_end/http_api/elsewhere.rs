@@ -49,6 +49,11 @@ fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static st
     fleet.minions["m1"].log.wait_for("subscribed", 1);
     let mut api = Api::spawn(configured(&fleet, transport, "").args(["-l", "info"]));
 
+    // It names no user: one that root starts says that it stays root.
+    if rustix::process::geteuid().is_root() {
+        let line = api.daemon.log.wait_for("the API runs as root", 1);
+        assert!(line.contains("set `user` in "), "{line}");
+    }
     // The log says what to do, and nobody can log in before that is done.
     let fingerprint = &fingerprint(&api);
     assert_eq!(api.ask("/readyz", &[]).status, 503);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::events::Listener;
@@ -59,4 +60,77 @@ fn a_client_that_left_finds_the_whole_result_of_its_job_by_the_jid() {
     // Another API knows it too: what a client began is the master's.
     drop(api);
     assert_eq!(job(&Api::start(&fleet))["return"], both);
+}
+
+#[test]
+fn the_chunks_that_are_left_when_the_client_goes_are_not_begun() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let alice = log_in(&api, "alice");
+    let header = format!("X-Auth-Token: {alice}");
+    let mut listener = Listener::start(&api, &["-H", &header]);
+    let chunks = json!([
+        { "client": "local", "tgt": "web1", "fun": "cmd.run", "arg": ["sleep 60"] },
+        { "client": "local", "tgt": "web1", "fun": "test.version" },
+    ]);
+    let mut client = Command::new("curl");
+    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", &header]);
+    client.args(["-H", "Content-Type: application/json"]);
+    client.args(["--data-binary", &chunks.to_string(), &api.url]);
+    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    let new = listener.find("/new");
+    assert_eq!(new.data["data"]["fun"], "cmd.run");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    api.daemon.log.wait_for("POST /: unanswered", 1);
+
+    // The next job is that of somebody else, also when the first has ended.
+    let jid = new.data["data"]["jid"].as_str().unwrap();
+    let killed = ["web1", "saltutil.kill_job", jid];
+    fleet.saline(&killed).expect(0);
+    let next = listener.find("/new");
+    assert_eq!(next.data["data"]["fun"], "saltutil.kill_job");
+    listener.find(&format!("/{jid}/ret/web1"));
+    fleet.saline(&["web1", "test.ping"]).expect(0);
+    let next = listener.find("/new");
+    assert_eq!(next.data["data"]["fun"], "test.ping");
+}
+
+#[test]
+fn the_return_of_a_run_whose_client_left_is_found_by_its_jid() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let alice = log_in(&api, "alice");
+    let header = format!("X-Auth-Token: {alice}");
+    let mut listener = Listener::start(&api, &["-H", &header]);
+    // A minion that does not answer has the run wait.
+    let minion = Pid::from_raw(fleet.minions["web1"].pid().cast_signed()).unwrap();
+    kill_process(minion, Signal::STOP).unwrap();
+    let chunk = json!({ "client": "runner", "fun": "doc.execution", "arg": ["test.ping"] });
+    let mut client = Command::new("curl");
+    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", &header]);
+    client.args(["-H", "Content-Type: application/json"]);
+    client.args(["--data-binary", &chunk.to_string(), &api.url]);
+    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    let new = listener.find("/new");
+    assert!(new.tag.starts_with("salt/run/"), "{new:?}");
+    let jid = new.data["data"]["jid"].as_str().unwrap().to_owned();
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let stored = format!("runner {jid}: nobody waits for it any more");
+    api.daemon.log.wait_for(&stored, 1);
+    kill_process(minion, Signal::CONT).unwrap();
+    listener.find(&format!("salt/run/{jid}/ret"));
+    let found = api.get(&format!("/jobs/{jid}"), &alice).expect(200);
+    assert_eq!(found["info"][0]["Function"], "runner.doc.execution");
+    let (_, returned) = found["return"][0]
+        .as_object()
+        .unwrap()
+        .iter()
+        .next()
+        .unwrap();
+    assert!(returned.is_object(), "{found}");
+    // Nobody else finds it.
+    let bob = log_in(&api, "bob");
+    assert_ne!(api.get(&format!("/jobs/{jid}"), &bob).status, 200);
 }
