@@ -125,8 +125,8 @@ fn stays_root(config: &ApiConfig, file: &Path) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the API runs as root, whose rights it does not need: set `user` in {}, such as user: saline, and give that user what belongs to \
-         the API: chown -R saline: {} {}",
+        "the API runs as root, and needs root's rights for a port below 1024 alone: set `user` in {}, such as user: saline, and give that \
+         user what belongs to the API: chown -R saline: {} {}",
         file.display(),
         config.paths.pki_dir.display(),
         config.paths.sock_dir.display()
@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(
             stays_root(&config, file).as_deref(),
             Some(
-                "the API runs as root, whose rights it does not need: set `user` in /etc/saline/api, such as user: saline, and give that \
-                 user what belongs to the API: chown -R saline: /etc/saline/pki/api /run/saline/api"
+                "the API runs as root, and needs root's rights for a port below 1024 alone: set `user` in /etc/saline/api, such as user: \
+                 saline, and give that user what belongs to the API: chown -R saline: /etc/saline/pki/api /run/saline/api"
             )
         );
         config.user = Some("saline".to_owned());
