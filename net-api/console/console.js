@@ -18,9 +18,12 @@ const VIEWS = { minions, run, jobs, events: eventlist, keys };
 const GAP_MS = 10_000;
 
 let showsGapUntil = 0;
+/** Whether what a login may see is on the page. */
+let isIn = false;
 
 /** Shows the login, and forgets what was shown to who was logged in. */
 function leave(why) {
+  isIn = false;
   api.forget();
   events.close();
   closeJob();
@@ -32,6 +35,8 @@ function leave(why) {
 /** Shows the view that the address names, or the login. */
 function show() {
   const held = api.login();
+  // It expired meanwhile.
+  if (!held && isIn) return leave("The login has ended: log in again.");
   const named = location.hash.slice(1);
   const view = named in VIEWS ? named : "minions";
   byId("header").hidden = !held;
@@ -70,6 +75,7 @@ async function logIn(form) {
 }
 
 function begin() {
+  isIn = true;
   events.open({ state: showStream, refused: leaveWithoutLogin });
   show();
 }

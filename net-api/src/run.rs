@@ -115,6 +115,7 @@ fn start(
     for warning in loaded.warnings().iter().chain(&unreadable) {
         tracing::warn!("{warning}");
     }
+    saline_daemon::give_large_memory_back();
     if let Err(error) = saline_daemon::raise_descriptors() {
         tracing::warn!("the limit of open files was not raised: {error}");
     }

@@ -204,4 +204,13 @@ fn the_console_forgets_everything_when_the_login_ends() {
         browser.evaluate("document.activeElement.id"),
         "events-title"
     );
+
+    // A login that expires is noticed at the next step, and the stream ends with it.
+    browser.evaluate(
+        "{ const login = JSON.parse(sessionStorage['saline-login']); login.expire = 1; \
+         sessionStorage['saline-login'] = JSON.stringify(login); location.hash = '#jobs'; true }",
+    );
+    browser.wait_for("!document.querySelector('#login').hidden");
+    let told = browser.evaluate("document.querySelector('#message').textContent");
+    assert_eq!(told, "The login has ended: log in again.");
 }

@@ -9,6 +9,7 @@ mod events;
 mod files;
 mod http;
 mod left_jobs;
+mod memory;
 mod origins;
 mod pepper;
 mod saltgui;
