@@ -499,3 +499,6 @@ impl Sending {
         number
     }
 }
+
+#[cfg(test)]
+mod tests;

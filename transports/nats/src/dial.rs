@@ -8,6 +8,7 @@ use std::time::Duration;
 use saline_engine::net::{Candidate, candidates};
 use saline_engine::{Dialer, Lifetime};
 use saline_protocol::transport::{Context, Endpoint, Result, jitter};
+use tokio::sync::Notify;
 
 use crate::client::{Connector, Handler, Link, LinkEnd, Next};
 use crate::connection::{ClientSide, Connection, Side};
@@ -25,12 +26,18 @@ const ALL: u64 = 2;
 /// When a greeting that was not answered is repeated: the subscription may not have reached every server of NATS.
 const REPEAT: Duration = Duration::from_millis(500);
 
+/// How long a server of NATS may not know yet that a master serves, which has begun at another server of NATS.
+const PROPAGATION: Duration = Duration::from_millis(500);
+
+/// The first pause before a greeting that nobody has heard is repeated.
+const UNHEARD: Duration = Duration::from_millis(20);
+
 /// Clients leave their server within this time when another instance says that it serves.
 const SPREAD: Duration = Duration::from_secs(1);
 
 /// Connects to the servers of one endpoint.
 #[derive(Debug)]
-pub(crate) struct NatsDialer {
+pub struct NatsDialer {
     options: NatsOptions,
     connector: Connector,
     context: Context,
@@ -81,6 +88,7 @@ impl Dialer for NatsDialer {
         let subjects = &self.options.subjects;
         let user = established.user.clone();
         let mut made = None;
+        let unheard = Arc::new(Notify::new());
         let link = Link::start(established, &tasks, |link| {
             let side = Side::Client(ClientSide::new(subjects, &user, &id));
             let connection = Connection::new(link, side);
@@ -90,6 +98,7 @@ impl Dialer for NatsDialer {
                 link: Arc::clone(link),
                 subjects: subjects.clone(),
                 server: None,
+                unheard: Arc::clone(&unheard),
             }
         });
         let Some(connection) = made else {
@@ -100,16 +109,26 @@ impl Dialer for NatsDialer {
         link.subscribe(&down, DOWN);
         link.subscribe(&subjects.all(), ALL);
         let hello = format!("{} {down}", subjects.hello(&user));
+        let clock = context.clock;
         let asking = async {
+            let until = clock.after(PROPAGATION);
+            let mut pause = UNHEARD;
             loop {
                 link.publish(&hello, &Hello::encode(&id));
-                context.clock.pause(REPEAT).await;
+                let answer = clock.deadline(clock.after(REPEAT), unheard.notified());
+                if answer.await.is_ok() {
+                    if clock.now() >= until {
+                        return nobody_serves(subjects, &link.server);
+                    }
+                    clock.pause(pause).await;
+                    pause *= 2;
+                }
             }
         };
         tokio::select! {
             biased;
             opened = poll_fn(|cx| connection.poll_open(cx)) => opened.map(|()| pipe),
-            never = asking => never,
+            why = asking => Err(io::Error::new(io::ErrorKind::ConnectionRefused, why)),
         }
     }
 
@@ -126,6 +145,10 @@ impl Dialer for NatsDialer {
     }
 }
 
+fn nobody_serves(subjects: &Subjects, server: &str) -> String {
+    format!("no master serves subject {subjects} at {server}")
+}
+
 /// What a client does with what arrives.
 struct ClientHandler {
     connection: Arc<Connection>,
@@ -133,6 +156,8 @@ struct ClientHandler {
     subjects: Subjects,
     /// The instance of the server, and its connection to NATS.
     server: Option<(String, u64)>,
+    /// Tells that nobody has heard the greeting.
+    unheard: Arc<Notify>,
 }
 
 impl ClientHandler {
@@ -157,15 +182,13 @@ impl Handler for ClientHandler {
             return self.announced(payload);
         }
         if message.status == Some(NO_RESPONDERS) {
-            let why = format!(
-                "no master serves subject {} at {}",
-                self.subjects, self.link.server
-            );
-            let kind = match self.server {
-                None => io::ErrorKind::ConnectionRefused,
-                Some(_) => io::ErrorKind::ConnectionReset,
-            };
-            self.connection.break_off(kind, &why);
+            if self.server.is_none() {
+                self.unheard.notify_one();
+                return Next::GoOn;
+            }
+            let why = nobody_serves(&self.subjects, &self.link.server);
+            self.connection
+                .break_off(io::ErrorKind::ConnectionReset, &why);
             return Next::GoOn;
         }
         if let Some(server) = self.connection.take(payload) {

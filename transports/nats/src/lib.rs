@@ -45,11 +45,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use saline_engine::Connections;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
 };
 
 use dial::NatsDialer;
+use listen::NatsListener;
 use options::NatsOptions;
 
 /// The largest message of a virtual connection, in bytes.
@@ -109,16 +111,34 @@ impl Transport for Nats {
     async fn serve(&self, at: ServeAt, mut context: Context) -> Result<Server> {
         // All connections share the descriptor of the link.
         context.limits.descriptors = None;
-        let options = NatsOptions::read(&at.requests)?;
-        let bound = options.endpoint.clone();
-        let listener = listen::bind(options, &context).await?;
-        Ok(saline_engine::serve(vec![listener], bound, None, context))
+        let (listeners, bound) = self.bind(&at.requests, &context).await?;
+        Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        let options = NatsOptions::read(endpoint)?;
-        let servers = options.endpoint.clone();
-        let dialer = NatsDialer::new(options, &context)?;
+        // Errors name the servers of NATS.
+        let servers = NatsOptions::read(endpoint)?.endpoint;
+        let dialer = self.dialer(&servers, &context)?;
         saline_engine::connect(dialer, &servers, context).await
+    }
+}
+
+impl Connections for Nats {
+    type Dialer = NatsDialer;
+    type Listener = NatsListener;
+
+    fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<NatsDialer> {
+        NatsDialer::new(NatsOptions::read(endpoint)?, context)
+    }
+
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+    ) -> Result<(Vec<NatsListener>, Endpoint)> {
+        let options = NatsOptions::read(endpoint)?;
+        let bound = options.endpoint.clone();
+        let listener = listen::bind(options, context).await?;
+        Ok((vec![listener], bound))
     }
 }

@@ -19,7 +19,7 @@ use crate::serving::{HELLO, Serving, WHO};
 
 /// A name that is served. Dropping it frees the name.
 #[derive(Debug)]
-pub(crate) struct NatsListener {
+pub struct NatsListener {
     serving: Arc<Serving>,
     link: Arc<Mutex<Arc<Link>>>,
     tasks: Arc<Lifetime>,
@@ -157,7 +157,7 @@ impl Listener for NatsListener {
 
 /// A client that has asked for a connection.
 #[derive(Debug)]
-pub(crate) struct NatsIncoming {
+pub struct NatsIncoming {
     hello: WaitingHello,
     serving: Arc<Serving>,
 }

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 
 /// A virtual connection. Dropping both halves ends it.
 #[derive(Debug)]
-pub(crate) struct NatsPipe(Arc<ConnectionEnd>);
+pub struct NatsPipe(Arc<ConnectionEnd>);
 
 /// What both halves hold.
 struct ConnectionEnd {
@@ -62,7 +62,7 @@ impl Pipe for NatsPipe {
 
 /// The half that reads.
 #[derive(Debug)]
-pub(crate) struct NatsReadPipe(Arc<ConnectionEnd>);
+pub struct NatsReadPipe(Arc<ConnectionEnd>);
 
 impl ReadPipe for NatsReadPipe {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -72,7 +72,7 @@ impl ReadPipe for NatsReadPipe {
 
 /// The half that writes.
 #[derive(Debug)]
-pub(crate) struct NatsWritePipe(Arc<ConnectionEnd>);
+pub struct NatsWritePipe(Arc<ConnectionEnd>);
 
 impl WritePipe for NatsWritePipe {
     fn largest_write(&self) -> usize {

@@ -172,7 +172,8 @@ async fn front(
             path: None,
         },
         Place::Path(path, _) => Address::Local(path),
-        Place::Pipe(place) => place.endpoint().address.clone(),
+        // Its options may be a part of where it is.
+        Place::Pipe(place) => return Ok(place.endpoint().clone()),
     };
     Ok(front)
 }

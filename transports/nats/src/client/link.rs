@@ -137,6 +137,27 @@ impl Link {
         link
     }
 
+    /// Returns a link without a task, whose buffer a test takes.
+    #[cfg(test)]
+    pub(crate) fn without_task() -> Arc<Self> {
+        Arc::new(Self {
+            outgoing: Mutex::default(),
+            over: CancellationToken::new(),
+            user: "u".to_owned(),
+            server: "a test".to_owned(),
+            max_payload: 1 << 20,
+        })
+    }
+
+    /// Takes what was said.
+    #[cfg(test)]
+    pub(crate) fn take_said(&self) -> Vec<u8> {
+        let mut outgoing = self.outgoing();
+        let waiting = std::mem::take(&mut outgoing.waiting);
+        waiting.into_values().for_each(Waker::wake);
+        std::mem::take(&mut outgoing.buffer)
+    }
+
     fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         // Each change is consistent by itself, so a panic elsewhere does not spoil it.
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,8 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use saline_conformance::{Backend, run_all};
+use saline_conformance::{Backend, RawTransport, run_all};
+use saline_engine::Connections;
 use saline_nats::Nats;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, HostPort, OptionSpec, OptionValue, Options, Result,
@@ -61,6 +62,9 @@ impl Backend for OverNats {
     fn transport(&self) -> Arc<dyn Transport> {
         Arc::new(ClientsElsewhere(self.connect))
     }
+    fn raw(&self) -> Option<RawTransport> {
+        Some(RawTransport::of(ClientsElsewhere(self.connect)))
+    }
     fn endpoint_at_broker(&self, name: &str) -> Option<Endpoint> {
         let subject = ("subject".to_owned(), OptionValue::Text(name.to_owned()));
         let options = Options::check(Nats::new().options(), [subject]).expect("an option");
@@ -95,8 +99,31 @@ impl Transport for ClientsElsewhere {
         Nats::new().serve(at, context).await
     }
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
+        Nats::new()
+            .connect(&self.instead_of(endpoint), context)
+            .await
+    }
+}
+
+impl Connections for ClientsElsewhere {
+    type Dialer = <Nats as Connections>::Dialer;
+    type Listener = <Nats as Connections>::Listener;
+
+    fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<Self::Dialer> {
+        Nats::new().dialer(&self.instead_of(endpoint), context)
+    }
+    async fn bind(
+        &self,
+        endpoint: &Endpoint,
+        context: &Context,
+    ) -> Result<(Vec<Self::Listener>, Endpoint)> {
+        Nats::new().bind(endpoint, context).await
+    }
+}
+
+impl ClientsElsewhere {
+    fn instead_of(&self, endpoint: &Endpoint) -> Endpoint {
         let there = Endpoint::network("nats", HostPort::from(self.0));
-        let there = there.with_options(endpoint.options.clone());
-        Nats::new().connect(&there, context).await
+        there.with_options(endpoint.options.clone())
     }
 }
