@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use saline_protocol::transport::Clock;
 
+use crate::busy::BusyWatch;
 use crate::kit::{RawAt, World};
 use crate::{Backend, Failure, Outcome, Requirement};
 
@@ -30,6 +31,7 @@ pub(crate) fn check(
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("no runtime: {error}")))?;
+    let busy = BusyWatch::start();
     let outcome = runtime.block_on(async {
         let world = Arc::new(World::new(requirement.id, Arc::clone(backend), raw_at)?);
         // A task, so that what it does runs beside the reactor and not on this thread.
@@ -43,5 +45,9 @@ pub(crate) fn check(
         }
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
-    outcome
+    // Paused time waits for nobody.
+    if backend.time_may_be_paused() {
+        return outcome;
+    }
+    busy.judge(outcome)
 }

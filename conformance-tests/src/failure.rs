@@ -4,29 +4,62 @@ use std::fmt;
 
 use saline_protocol::transport::{Clock, Elapsed, Error, ErrorKind, Instant};
 
+use crate::requirements;
+
 /// What a requirement's run comes to.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// A requirement was not kept: what was expected and what happened, in one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure(String);
+pub struct Failure {
+    text: String,
+    /// The requirement that the step which failed belongs to, where that is another one.
+    about: Option<&'static str>,
+}
 
 impl Failure {
     /// A failure with this text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self {
+            text: text.into(),
+            about: None,
+        }
+    }
+
+    /// The same failure, of a step that the requirement `id` is about: whoever looks for the reason looks there.
+    #[must_use]
+    pub fn about(mut self, id: &'static str) -> Self {
+        self.about = Some(id);
+        self
+    }
+
+    /// The same failure, with `context` before its text.
+    #[must_use]
+    pub fn within(mut self, context: impl fmt::Display) -> Self {
+        self.text = format!("{context}: {}", self.text);
+        self
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)?;
+        let about = |id| requirements::all().find(|own| own.id == id);
+        if let Some(own) = self.about.and_then(about) {
+            let name = own.name.replace('_', " ");
+            write!(
+                f,
+                "\n  this step is {} {name}, so look there first, at: {}",
+                own.id, own.look_at
+            )?;
+        }
+        Ok(())
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self(format!("unexpected error: {error}"))
+        Self::new(format!("unexpected error: {error}"))
     }
 }
 
@@ -41,25 +74,25 @@ pub trait Expecting<T> {
 
 impl<T> Expecting<T> for Result<T, Error> {
     fn expecting(self, what: impl fmt::Display) -> Outcome<T> {
-        self.map_err(|error| Failure(format!("{what}: {error}")))
+        self.map_err(|error| Failure::new(format!("{what}: {error}")))
     }
 }
 
 impl<T> Expecting<T> for Result<T, Elapsed> {
     fn expecting(self, what: impl fmt::Display) -> Outcome<T> {
-        self.map_err(|_| Failure(format!("{what}: it did not happen in time")))
+        self.map_err(|_| Failure::new(format!("{what}: it did not happen in time")))
     }
 }
 
 impl<T> Expecting<T> for Result<T, tokio::task::JoinError> {
     fn expecting(self, what: impl fmt::Display) -> Outcome<T> {
-        self.map_err(|error| Failure(format!("{what}: {error}")))
+        self.map_err(|error| Failure::new(format!("{what}: {error}")))
     }
 }
 
 impl<T> Expecting<T> for Option<T> {
     fn expecting(self, what: impl fmt::Display) -> Outcome<T> {
-        self.ok_or_else(|| Failure(format!("{what}: there is none")))
+        self.ok_or_else(|| Failure::new(format!("{what}: there is none")))
     }
 }
 
@@ -74,7 +107,7 @@ pub(crate) fn is_error<T>(
         Err(error) => error.to_string(),
         Ok(_) => "success".into(),
     };
-    Err(Failure(format!(
+    Err(Failure::new(format!(
         "{what}: expected the error {:?}, got {got}",
         kind.name()
     )))
@@ -83,9 +116,9 @@ pub(crate) fn is_error<T>(
 /// Fails when it is later than `latest`.
 pub(crate) fn not_later(clock: Clock, latest: Instant, what: impl fmt::Display) -> Outcome {
     match clock.now().checked_duration_since(latest) {
-        Some(late) if !late.is_zero() => {
-            Err(Failure(format!("{what}: {late:?} later than promised")))
-        }
+        Some(late) if !late.is_zero() => Err(Failure::new(format!(
+            "{what}: {late:?} later than promised"
+        ))),
         _ => Ok(()),
     }
 }

@@ -64,6 +64,7 @@
 //! as a known gap; an id is never used again for anything else. `docs/versions.md` says it in full.
 
 mod backend;
+mod busy;
 mod check;
 mod child;
 pub mod contract;

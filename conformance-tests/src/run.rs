@@ -14,7 +14,7 @@ use crate::check::check;
 use crate::kit::{self, RawAt, SEED};
 use crate::quiet::Turns;
 use crate::report::{self, Entry, Report, parts};
-use crate::{Backend, Failure, Need, Outcome, Requirement, Verdict, child, requirements, skips};
+use crate::{Backend, Need, Outcome, Requirement, Verdict, child, requirements, skips};
 
 /// Requirements that run at once, on machines with fewer cores too: most of their time they wait.
 const AT_ONCE: usize = 6;
@@ -55,7 +55,7 @@ fn run_with(backend: &Arc<dyn Backend>, requirement: &Requirement, raw_at: RawAt
     };
     outcome.map_err(|failure| match raw_at {
         RawAt::Sockets => failure,
-        RawAt::Pipes => Failure::new(format!("inside of its connections: {failure}")),
+        RawAt::Pipes => failure.within("inside of its connections"),
     })
 }
 

@@ -57,7 +57,8 @@ impl World {
     /// When it does not start.
     pub async fn serve_again(&self, at: &ServeAt) -> Outcome<Host> {
         let host = self.try_serve(at.clone(), self.limits()).await;
-        host.expecting("serving again where a server was shut down")
+        let host = host.expecting("serving again where a server was shut down");
+        host.map_err(|failure| failure.about("SHU-004"))
     }
 
     /// Starts a server where another was given up, whose end nobody could wait for.
@@ -73,7 +74,10 @@ impl World {
                 {
                     self.clock().pause(Duration::from_millis(10)).await;
                 }
-                host => return host.expecting("serving where a server was given up"),
+                host => {
+                    let host = host.expecting("serving where a server was given up");
+                    return host.map_err(|failure| failure.about("SHU-014"));
+                }
             }
         }
     }

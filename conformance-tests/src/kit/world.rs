@@ -145,6 +145,13 @@ impl World {
         limits
     }
 
+    /// The same with pings so far apart that nobody is taken for dead because a busy machine is slow.
+    pub fn unhurried(&self) -> Limits {
+        let mut limits = self.limits();
+        limits.ping_interval = Duration::from_secs(5);
+        limits
+    }
+
     /// A context with a tracker, a token and counters of its own and the suite's limits.
     pub fn context(&self) -> (Context, Arc<Counters>) {
         self.context_with(self.limits())

@@ -106,6 +106,7 @@ fn is_of_the_wire(requirement: &Requirement) -> bool {
     let of_the_wire = [
         Need::RawConnections,
         Need::ConnectionWire,
+        Need::UdpWire,
         Need::AnyWire,
         Need::LocalSockets,
         Need::Admission,
@@ -137,6 +138,13 @@ fn the_null_mutant_fails_nothing_in_real_time() {
 fn the_null_toy_fails_nothing_of_the_wire() {
     let _alone = alone();
     let null = Mutant::new(Which::Toy(WireFault::None));
+    assert_eq!(failures_at_once(null, is_of_the_wire), Vec::<String>::new());
+}
+
+#[test]
+fn the_null_toy_fails_nothing_of_the_wire_over_udp() {
+    let _alone = alone();
+    let null = Mutant::new(Which::Datagrams(WireFault::None));
     assert_eq!(failures_at_once(null, is_of_the_wire), Vec::<String>::new());
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 
-use saline_conformance::{Backend, KnownGap, UnixSocket, Wire, answer_if_asked};
+use saline_conformance::{Backend, KnownGap, RawTransport, UnixSocket, Wire, answer_if_asked};
 use saline_protocol::layer;
 use saline_protocol::transport::Transport;
 
 use crate::fault::{FAULTS, Fault};
 use crate::toy::Toy;
 use crate::transport::Wrong;
-use crate::wire_fault::{WIRE_FAULTS, WireFault};
+use crate::wire_fault::{DATAGRAM_FAULTS, WIRE_FAULTS, WireFault};
 
 /// Which transport, and what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Which {
     Memory(Fault),
     /// The toy, over TCP, and over Unix sockets beside it.
     Toy(WireFault),
+    /// The toy over UDP.
+    Datagrams(WireFault),
     /// The toy over Unix sockets of this kind and nothing else.
     Paths(UnixSocket, WireFault),
 }
@@ -33,13 +35,17 @@ impl Which {
         let toy = WIRE_FAULTS
             .iter()
             .map(|(fault, own)| (Self::Toy(*fault), *own));
-        memory.chain(toy)
+        let datagrams = DATAGRAM_FAULTS
+            .iter()
+            .map(|(fault, own)| (Self::Datagrams(*fault), *own));
+        memory.chain(toy).chain(datagrams)
     }
 
     fn named(name: &str) -> Option<Self> {
         let null = [
             Self::Memory(Fault::None),
             Self::Toy(WireFault::None),
+            Self::Datagrams(WireFault::None),
             Self::Paths(UnixSocket::Stream, WireFault::None),
             Self::Paths(UnixSocket::SeqPacket, WireFault::None),
         ];
@@ -55,6 +61,7 @@ impl fmt::Display for Which {
         match self {
             Self::Memory(fault) => write!(f, "inproc/{fault:?}"),
             Self::Toy(fault) => write!(f, "toy/{fault:?}"),
+            Self::Datagrams(fault) => write!(f, "toy over Udp/{fault:?}"),
             Self::Paths(kind, fault) => write!(f, "toy over {kind:?}/{fault:?}"),
         }
     }
@@ -90,13 +97,14 @@ impl Backend for Mutant {
         match self.which {
             Which::Memory(fault) => Wrong::declaring(Arc::new(saline_inproc::InProc::new()), fault),
             Which::Toy(fault) => Arc::new(Toy::new(fault, UnixSocket::Stream)),
+            Which::Datagrams(fault) => Arc::new(Toy::over_datagrams(fault)),
             Which::Paths(kind, fault) => Arc::new(Toy::new(fault, kind)),
         }
     }
     fn layered(&self) -> Arc<dyn Transport> {
         match self.which {
             Which::Memory(fault) => Wrong::around(Arc::new(saline_inproc::InProc::new()), fault),
-            Which::Toy(_) | Which::Paths(..) => layer::wrap(self.transport()),
+            Which::Toy(_) | Which::Datagrams(_) | Which::Paths(..) => layer::wrap(self.transport()),
         }
     }
     fn known_gaps(&self) -> &[KnownGap] {
@@ -109,7 +117,14 @@ impl Backend for Mutant {
         match self.which {
             Which::Memory(_) => None,
             Which::Toy(_) => Some(Wire::Tcp),
+            Which::Datagrams(_) => Some(Wire::Udp),
             Which::Paths(kind, _) => Some(Wire::UnixPath(kind)),
+        }
+    }
+    fn raw(&self) -> Option<RawTransport> {
+        match self.which {
+            Which::Datagrams(fault) => Some(RawTransport::of(Toy::over_datagrams(fault))),
+            _ => None,
         }
     }
     fn process(&self) -> std::io::Result<Command> {

@@ -55,7 +55,7 @@ fn what_else_a_mutant_fails_was_reviewed() {
 /// The ids of what it fails: of the toy what concerns the wire, of the others what needs no process.
 fn failed(which: Which) -> BTreeSet<String> {
     let texts = failures(Mutant::new(which), |own| match which {
-        Which::Toy(_) | Which::Paths(..) => is_of_the_wire(own),
+        Which::Toy(_) | Which::Datagrams(_) | Which::Paths(..) => is_of_the_wire(own),
         Which::Memory(_) => !own.needs.contains(&Need::OwnProcess),
     });
     let id = |text: String| text.split(':').next().map(str::to_owned);

@@ -103,6 +103,14 @@ pub enum WireFault {
     WithdrawWithPing,
     /// The room of a large message stays taken.
     KeepRoom,
+    /// Who has connected and says nothing may stay.
+    KeepSilent,
+    /// Over UDP, whoever says hello is connected: its cookie is not looked at.
+    TrustFirst,
+    /// Over UDP, the answer to a hello is much larger than it.
+    Amplify,
+    /// Over UDP, a datagram of a peer that is connected is taken to have a head.
+    TrustConnected,
 }
 
 /// Every mutant of the toy, and the requirements that it has to fail.
@@ -156,4 +164,12 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::AdmitWithPing, &["LIM-019"]),
     (WireFault::WithdrawWithPing, &["PUB-011"]),
     (WireFault::KeepRoom, &["LIM-017"]),
+];
+
+/// Every mutant of the toy over UDP, and the requirements that it has to fail.
+pub const DATAGRAM_FAULTS: &[(WireFault, &[&str])] = &[
+    (WireFault::KeepSilent, &["SEC-004"]),
+    (WireFault::TrustFirst, &["SEC-013"]),
+    (WireFault::Amplify, &["SEC-014"]),
+    (WireFault::TrustConnected, &["SEC-015"]),
 ];

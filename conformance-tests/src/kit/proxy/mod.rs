@@ -141,6 +141,11 @@ impl Proxy {
         }
     }
 
+    /// Beside each datagram of a client come malformed ones from the same address: cut short, changed, and empty ones.
+    pub fn add_malformed(&self, malformed: bool) {
+        self.faults.malformed.store(malformed, Ordering::Relaxed);
+    }
+
     /// What the client of the last TCP connection that began said first, up to some kilobytes.
     pub fn said_first(&self) -> Vec<u8> {
         self.faults.said().clone()

@@ -32,6 +32,8 @@ pub(super) struct NetworkFaults {
     pub pace: AtomicUsize,
     /// Whether no datagram passes.
     pub hole: AtomicBool,
+    /// Whether malformed datagrams come with those of clients.
+    pub malformed: AtomicBool,
     /// Whether no datagram of the server passes.
     pub unheard: AtomicBool,
     /// Whether bytes go one by one.
@@ -67,6 +69,7 @@ impl NetworkFaults {
             datagrams: AtomicUsize::new(0),
             pace: AtomicUsize::new(0),
             hole: AtomicBool::new(false),
+            malformed: AtomicBool::new(false),
             unheard: AtomicBool::new(false),
             slices: AtomicBool::new(false),
             budget: AtomicUsize::new(usize::MAX),
@@ -106,6 +109,21 @@ impl NetworkFaults {
 
     fn dice(&self) -> MutexGuard<'_, Dice> {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `datagram` cut short, changed in one bit, with other bytes behind its head, and without any.
+    pub fn malformed(&self, datagram: &[u8]) -> Vec<Vec<u8>> {
+        let mut dice = self.dice();
+        let count = datagram.len().max(1);
+        let short = datagram[..dice.below(count)].to_vec();
+        let head = datagram[..dice.below(count.min(12))].to_vec();
+        let mut flipped = datagram.to_vec();
+        if let Some(byte) = flipped.get_mut(dice.below(count)) {
+            *byte ^= 1 << dice.below(8);
+        }
+        let mut other = head.clone();
+        other.extend((head.len()..count).map(|_| dice.roll() as u8));
+        vec![short, head, flipped, other, Vec::new()]
     }
 
     /// What the last client said first.

@@ -132,6 +132,11 @@ impl Path {
         {
             return;
         }
+        if !from_server && is_set(&faults.malformed) {
+            for malformed in faults.malformed(&datagram) {
+                self.send(&malformed).await;
+            }
+        }
         let earlier = self.take();
         if earlier.is_none() && faults.happens(&faults.swapped) {
             self.hold(datagram);

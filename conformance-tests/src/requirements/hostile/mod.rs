@@ -1,5 +1,6 @@
 //! `SEC`: hostile bytes, where the suite knows what an endpoint is made of.
 
+mod datagrams;
 mod floods;
 mod garbage_connections;
 mod handshakes;
@@ -109,7 +110,7 @@ pub const ALL: &[Requirement] = &[
         why: "Anybody can send a datagram, in any name.",
         look_at: "state that is made for a first datagram",
         needs: &[Need::UdpWire, Need::OwnProcess],
-        run: |world| Box::pin(floods::garbage_datagrams(world)),
+        run: |world| Box::pin(datagrams::garbage_datagrams(world)),
     },
     Requirement {
         id: "SEC-011",
@@ -130,6 +131,36 @@ pub const ALL: &[Requirement] = &[
         look_at: "an accept loop that ends at an error, or spins on it",
         needs: &[Need::ConnectionWire, Need::OwnProcess],
         run: |world| Box::pin(replays::no_descriptors_left(world)),
+    },
+    Requirement {
+        id: "SEC-013",
+        name: "forged_first_datagrams",
+        level: Level::Must,
+        sentence: "Thousands of first datagrams from addresses that never answer leave nothing behind, neither memory nor tasks, and delay nobody.",
+        why: "The sender of a datagram can be anybody, and one machine can be a million of them.",
+        look_at: "state that is made before the peer has shown that it receives at its address: a cookie, as in QUIC's Retry or DTLS",
+        needs: &[Need::UdpWire, Need::OwnProcess],
+        run: |world| Box::pin(datagrams::forged(world)),
+    },
+    Requirement {
+        id: "SEC-014",
+        name: "no_amplification",
+        level: Level::Must,
+        sentence: "What a server sends to an address that has not answered is at most three times what came from there.",
+        why: "A server that answers with more is aimed at others.",
+        look_at: "the size of the answer to a first datagram, and how often it is sent again",
+        needs: &[Need::UdpWire],
+        run: |world| Box::pin(datagrams::amplification(world)),
+    },
+    Requirement {
+        id: "SEC-015",
+        name: "malformed_datagrams",
+        level: Level::Must,
+        sentence: "Malformed datagrams of a peer that is connected cost no other peer anything, and their own at most its connection.",
+        why: "All peers of a socket share the task that reads it.",
+        look_at: "lengths that are not checked in the task that reads the socket, and errors that end it",
+        needs: &[Need::UdpWire],
+        run: |world| Box::pin(datagrams::malformed(world)),
     },
 ];
 

@@ -50,7 +50,7 @@ async fn ended(stranger: &mut Raw) {
 pub(super) async fn messages(world: Arc<World>) -> Outcome {
     const MAX_MESSAGE: usize = 5000;
     // What a client says that need not wait is what a stranger may try.
-    let anyone = world.serve().await?.echoing(&world);
+    let anyone = world.serve_with(world.unhurried()).await?.echoing(&world);
     let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
     let mut host = world.serve_with(limits).await?;
     let place = world.place(&host.bound.requests)?;

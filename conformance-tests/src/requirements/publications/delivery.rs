@@ -222,7 +222,7 @@ async fn newcomers_beside_others(world: &Arc<World>, host: Host) -> Outcome {
 
 pub(super) async fn requests_beside_publications(world: Arc<World>) -> Outcome {
     const COUNT: u64 = 60;
-    let mut limits = world.limits();
+    let mut limits = world.unhurried();
     limits.subscriber_queue_bytes = 256 * 1024 * 1024;
     let host = world.serve_with(limits.clone()).await?.echoing(&world);
     let caller = world.client_with(&host, limits).await?;
@@ -261,9 +261,8 @@ pub(super) async fn requests_beside_publications(world: Arc<World>) -> Outcome {
 pub(super) async fn a_thousand_subscribers(world: Arc<World>) -> Outcome {
     const CLIENTS: usize = 1000;
     const ROUNDS: u64 = 5;
-    let mut limits = world.limits();
     // A thousand at once on a small machine are slow, and not dead.
-    limits.ping_interval = Duration::from_secs(5);
+    let mut limits = world.unhurried();
     limits.connect_timeout = Duration::from_secs(20);
     limits.handshake_timeout = Duration::from_secs(20);
     let host = world.serve_with(limits.clone()).await?;

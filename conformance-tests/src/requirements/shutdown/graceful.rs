@@ -50,10 +50,10 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
     const ASKED: u64 = 40;
     // More than sockets hold together, so that part of it has not left when the last byte is written.
     const ANSWER: usize = 12 << 20;
-    let mut limits = world.limits();
+    let mut limits = world.unhurried();
     limits.requests_unanswered = ANSWERED;
     let mut host = world.serve_with(limits).await?;
-    let caller = world.client(&host).await?;
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let ask = |n| {
         let caller = caller.clone();
         (
@@ -97,8 +97,8 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
 pub(super) async fn publications_are_flushed(world: Arc<World>) -> Outcome {
     const COUNT: u64 = 500;
     for size in [20, 2000, 20_000] {
-        let host = world.serve().await?;
-        let caller = world.client(&host).await?;
+        let host = world.serve_with(world.unhurried()).await?;
+        let caller = world.client_with(&host, world.unhurried()).await?;
         let mut listener = caller.subscribe(&[exact("t")?]).await?;
         let ending = async {
             let t = topic("t")?;

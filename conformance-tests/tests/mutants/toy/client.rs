@@ -103,7 +103,7 @@ pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Resul
 impl ClientCore {
     /// Returns a stream, and the largest payload before admission.
     async fn open(&self) -> io::Result<(Box<dyn Stream>, usize)> {
-        let mut stream = socket::dial(&self.endpoint, self.kind).await?;
+        let mut stream = socket::dial(&self.endpoint, self.kind, &self.context).await?;
         stream.write_all(wire::GREETING).await?;
         let mut greeting = [0; 4];
         stream.read_exact(&mut greeting).await?;

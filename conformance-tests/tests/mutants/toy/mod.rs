@@ -1,10 +1,12 @@
-//! `toy`: a small backend over TCP and Unix sockets, for what concerns the wire, departures and
+//! `toy`: a small backend over TCP, UDP and Unix sockets, for what concerns the wire, departures and
 //! admission. It shares nothing with the engine, so that a mistake there is not made here too. An end
 //! of it cuts what stands: graceful shutdowns are tested with the in-memory transport.
 
 mod admission;
 mod client;
 mod connection;
+mod connections;
+mod datagrams;
 mod hub;
 mod queue;
 mod server;
@@ -33,9 +35,20 @@ impl Toy {
     /// A toy with `fault`, whose paths are of this kind.
     pub fn new(fault: WireFault, socket: UnixSocket) -> Self {
         Self {
-            kind: socket::Kind { fault, socket },
+            kind: socket::Kind {
+                fault,
+                socket,
+                datagrams: false,
+            },
             rest: wire::Rest::default(),
         }
+    }
+
+    /// A toy with `fault` over UDP.
+    pub fn over_datagrams(fault: WireFault) -> Self {
+        let mut toy = Self::new(fault, UnixSocket::Stream);
+        toy.kind.datagrams = true;
+        toy
     }
 }
 

@@ -38,7 +38,7 @@ pub struct ServerCore {
 }
 
 pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Result<Server> {
-    let bound = socket::bind(&at.requests, kind, context.local_access).await?;
+    let bound = socket::bind(&at.requests, kind, &context).await?;
     let down = context.cancel.child_token();
     let limits = &context.limits;
     let (inbox, requests) = mpsc::channel(limits.requests_unanswered);
@@ -174,7 +174,10 @@ fn start(core: &ServerCore, stream: Box<dyn Stream>, greeted: bool) {
 /// The greeting, within the time for handshakes.
 async fn greet(mut stream: Box<dyn Stream>, core: &ServerCore) -> io::Result<Box<dyn Stream>> {
     let clock = core.context.clock;
-    let until = clock.after(core.context.limits.handshake_timeout);
+    let until = clock.after(match core.kind.fault {
+        WireFault::KeepSilent => connection::NEVER,
+        _ => core.context.limits.handshake_timeout,
+    });
     let mut greeting = [0; 4];
     let read = clock.deadline(until, stream.read_exact(&mut greeting));
     let read = read.await.map_err(io::Error::other).and_then(|read| read);

@@ -7,27 +7,31 @@ use std::path::{Path, PathBuf};
 use saline_conformance::UnixSocket;
 use saline_conformance::kit::{PacketListener, Packets};
 use saline_protocol::transport::{
-    Address, Endpoint, Error, ErrorKind, HostPort, LocalAccess, Result,
+    Address, Context, Endpoint, Error, ErrorKind, HostPort, LocalAccess, Result,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use super::datagrams::{self, UdpListener};
 use crate::wire_fault::WireFault;
 
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
 
 /// What is wrong, and what is at a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub fault: WireFault,
     pub socket: UnixSocket,
+    /// Whether its network endpoints are over UDP.
+    pub datagrams: bool,
 }
 
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
     Packets(PacketListener),
+    Udp(UdpListener),
 }
 
 impl Listener {
@@ -40,6 +44,7 @@ impl Listener {
             }
             Self::Unix(listener) => Box::new(listener.accept().await?.0),
             Self::Packets(listener) => Box::new(listener.accept().await?),
+            Self::Udp(listener) => Box::new(listener.accept().await?),
         })
     }
 }
@@ -69,7 +74,7 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Refused, format!("cannot listen: {error}"))
 }
 
-pub async fn bind(at: &Endpoint, kind: Kind, access: LocalAccess) -> Result<Bound> {
+pub async fn bind(at: &Endpoint, kind: Kind, context: &Context) -> Result<Bound> {
     let mut at = at.clone();
     if let Some(path) = path(&at, kind.fault) {
         let found = std::fs::symlink_metadata(&path);
@@ -93,7 +98,7 @@ pub async fn bind(at: &Endpoint, kind: Kind, access: LocalAccess) -> Result<Boun
             }
             _ => Listener::Unix(UnixListener::bind(&path).map_err(refused)?),
         };
-        let mode = match access {
+        let mode = match context.local_access {
             LocalAccess::EveryUser if kind.fault != WireFault::KeepOut => 0o666,
             LocalAccess::EveryUser | LocalAccess::OwnUser => 0o600,
         };
@@ -110,11 +115,19 @@ pub async fn bind(at: &Endpoint, kind: Kind, access: LocalAccess) -> Result<Boun
         return Err(refused("no address"));
     };
     let first = (addresses[0].host.as_str(), addresses[0].port);
-    let listener = TcpListener::bind(first).await.map_err(refused)?;
-    let local = listener.local_addr().map_err(refused)?;
+    let (listener, local) = if kind.datagrams {
+        let listener = UdpListener::bind(first, context, kind.fault).await;
+        let listener = listener.map_err(refused)?;
+        let local = listener.at;
+        (Listener::Udp(listener), local)
+    } else {
+        let listener = TcpListener::bind(first).await.map_err(refused)?;
+        let local = listener.local_addr().map_err(refused)?;
+        (Listener::Tcp(listener), local)
+    };
     addresses[0] = HostPort::new(addresses[0].host.clone(), local.port());
     Ok(Bound {
-        listener: Listener::Tcp(listener),
+        listener,
         at,
         file: None,
     })
@@ -144,13 +157,21 @@ async fn connect(path: &Path, kind: UnixSocket) -> io::Result<Box<dyn Stream>> {
     })
 }
 
-pub async fn dial(endpoint: &Endpoint, kind: Kind) -> io::Result<Box<dyn Stream>> {
+pub async fn dial(
+    endpoint: &Endpoint,
+    kind: Kind,
+    context: &Context,
+) -> io::Result<Box<dyn Stream>> {
     if let Some(path) = path(endpoint, kind.fault) {
         return connect(&path, kind.socket).await;
     }
     let mut last = io::ErrorKind::NotFound.into();
     if let Address::Network { addresses, .. } = &endpoint.address {
         for address in addresses {
+            if kind.datagrams {
+                let to = address.as_socket_address().ok_or(io::ErrorKind::NotFound)?;
+                return Ok(Box::new(datagrams::dial(to, context).await?));
+            }
             match TcpStream::connect((address.host.as_str(), address.port)).await {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
