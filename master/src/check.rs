@@ -9,8 +9,8 @@ use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::{OwnUser, check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
-use crate::keys::IdFile;
 use crate::server::network_ports;
+use crate::settings::IdFile;
 
 /// The first port that every user may bind, where the system does not tell another one.
 const FIRST_UNPRIVILEGED: u16 = 1024;

@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 
 use crate::job::{JobControl, RunningJob};
 use crate::pending_answer::{PendingAnswer, wrong_answer};
-use crate::pillar::Pillar;
 use crate::{Host, JobContext, Modules};
 
 /// The entry of a pillar with functions of the mine, and the name of the option.
@@ -120,7 +119,7 @@ impl Host {
         };
         // When the first pillar comes this is called again.
         let held = self.pillar.held();
-        let (functions, wrong) = with_pillar(self, held.as_deref());
+        let (functions, wrong) = with_pillar(self, held.as_ref().map(|held| held.entries.as_ref()));
         if if_changed && lock(&self.mine.last).as_ref() == Some(&functions) {
             return true;
         }
@@ -158,7 +157,7 @@ pub(crate) fn configured(context: &JobContext<'_>) -> (Vec<MineFunction>, Vec<St
         return with_pillar(context.host, None);
     }
     match context.host.held_pillar(context.job) {
-        Ok(pillar) => with_pillar(context.host, Some(&pillar)),
+        Ok(pillar) => with_pillar(context.host, Some(&pillar.entries)),
         Err(failure) => {
             let (functions, mut wrong) = with_pillar(context.host, None);
             wrong.push(format!(
@@ -170,10 +169,10 @@ pub(crate) fn configured(context: &JobContext<'_>) -> (Vec<MineFunction>, Vec<St
 }
 
 /// Returns the `mine_functions` of the configuration, and those of a pillar with other names.
-fn with_pillar(host: &Host, pillar: Option<&Pillar>) -> (Vec<MineFunction>, Vec<String>) {
+fn with_pillar(host: &Host, pillar: Option<&Value>) -> (Vec<MineFunction>, Vec<String>) {
     let mut functions = host.mine.config().functions;
     let mut wrong = Vec::new();
-    let of_pillar = pillar.and_then(|pillar| pillar.entries.get(FUNCTIONS));
+    let of_pillar = pillar.and_then(|pillar| pillar.get(FUNCTIONS));
     match MineFunction::read_all(of_pillar.unwrap_or(&Value::Null)) {
         Ok(read) => {
             for read in read {

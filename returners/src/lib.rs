@@ -19,6 +19,7 @@
 //! | `tls.rs` | the authorities whose certificates servers must have |
 
 mod blocking_delivery;
+mod cached_job;
 mod columns;
 mod destination;
 mod executable;
@@ -33,7 +34,8 @@ mod sqlite3;
 mod tests;
 mod tls;
 
+pub use cached_job::{CachedJob, CachedReturn};
 pub use destination::{DeliveryError, Destination};
-pub use job_cache::{CachedJob, CachedReturn, JobCache, OpenJobCache};
+pub use job_cache::{JobCache, OpenJobCache};
 pub use open::open;
 pub use record::{Content, Record};

@@ -1,20 +1,9 @@
 //! The jobs of a minion's pillar, which comes later than the start, and may change or go at any time.
 
-use std::collections::BTreeMap;
-
 use crate::entry::Entry;
-use crate::runs::{Missed, Remembered, Skip};
+use crate::runs::Skip;
 use crate::scheduler::Scheduler;
-use crate::scheduler_state::to_map;
-
-/// What a start leaves for jobs that the pillar may bring.
-#[derive(Debug)]
-pub(crate) struct LaterJobs {
-    /// What is remembered of jobs that are not there yet.
-    pub(crate) remembered: BTreeMap<String, Remembered>,
-    /// What becomes of runs that were due while the daemon was down.
-    pub(crate) missed: Missed,
-}
+use crate::scheduler_state::{LaterJobs, to_map};
 
 impl Scheduler {
     /// Takes over the jobs of the pillar; those that it does not have any more go. A job of the same name in the configuration, or

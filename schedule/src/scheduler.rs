@@ -17,12 +17,11 @@ use tokio::sync::Notify;
 
 use crate::entry::{Entry, MAX_ENTRIES};
 use crate::exceptions::Exceptions;
-use crate::pillar_jobs::LaterJobs;
 use crate::run_memory::RunMemory;
 use crate::runs::{Due, Missed, Polled, Skip, Status, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
 use crate::schedule::Schedule;
-use crate::scheduler_state::{ChangeError, Files, MAX_ORDERED, State, to_map};
+use crate::scheduler_state::{ChangeError, Files, LaterJobs, MAX_ORDERED, State, to_map};
 use crate::timing::Timing;
 
 /// How often the wall clock is looked at: it may be set at any time.

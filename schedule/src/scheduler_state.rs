@@ -9,9 +9,8 @@ use saline_protocol::transport::Instant;
 
 use crate::entry::{Entry, MAX_ENTRIES};
 use crate::exceptions::MAX_EXCEPTIONS;
-use crate::pillar_jobs::LaterJobs;
 use crate::run_memory::RunMemory;
-use crate::runs::{Due, Time};
+use crate::runs::{Due, Missed, Remembered, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
 use crate::schedule::Schedule;
 
@@ -61,6 +60,15 @@ pub(crate) struct Files {
     pub(crate) saved: Option<SavedFile>,
     /// What the file of saved jobs has, which changes that are not to be saved leave alone.
     pub(crate) on_disk: SavedJobs,
+}
+
+/// What a start leaves for jobs that the pillar may bring.
+#[derive(Debug)]
+pub(crate) struct LaterJobs {
+    /// What is remembered of jobs that are not there yet.
+    pub(crate) remembered: BTreeMap<String, Remembered>,
+    /// What becomes of runs that were due while the daemon was down.
+    pub(crate) missed: Missed,
 }
 
 /// What a schedule has in memory.

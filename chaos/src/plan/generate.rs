@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::generate_jobs::jobs;
+use super::spec::PlanSpec;
 use super::{Fault, FaultKind, FaultPlan, LinkFault, Plan, Token};
 use crate::random::Random;
 use crate::sabotage::Sabotage;
@@ -18,17 +19,6 @@ const MISSED: usize = 320;
 const MISSED_TOKENS: (u32, u32) = (100_000, 1000);
 
 const KIB: u64 = 1024;
-
-/// What a plan depends on.
-#[derive(Debug, Clone)]
-pub(crate) struct PlanSpec {
-    pub(crate) seed: u64,
-    pub(crate) length: Duration,
-    pub(crate) minions: usize,
-    pub(crate) sabotage: Option<Sabotage>,
-    /// The kinds of faults; all of them when it is empty.
-    pub(crate) only: Vec<FaultKind>,
-}
 
 /// Draws the plan.
 pub(crate) fn generate(spec: &PlanSpec) -> Plan {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::generate::PlanSpec;
+use super::spec::PlanSpec;
 use super::{JOB_TTL, JobAct, JobPlan, PublishMode, Token};
 use crate::random::Random;
 use crate::sabotage::Sabotage;

@@ -8,13 +8,15 @@ mod generate;
 mod generate_jobs;
 mod job;
 mod output;
+mod spec;
 
 use std::time::Duration;
 
 pub(crate) use fault::{Fault, FaultKind, LinkFault};
-pub(crate) use generate::{PlanSpec, generate};
+pub(crate) use generate::generate;
 pub(crate) use job::{JobAct, JobPlan, PublishMode, Token};
 pub(crate) use output::{BEGUN, ENDED, FAILS_WITH, INSTANCE, LEDGER, Output, command};
+pub(crate) use spec::PlanSpec;
 
 /// How long after its publication a minion may begin a job, in all runs.
 pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);

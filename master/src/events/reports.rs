@@ -6,7 +6,7 @@ use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
     EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments,
-    PlannedEnd, RunEvent, RunnerEnd, shown_functions,
+    PlannedEnd, Return, RunEvent, RunnerEnd, shown_functions,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
@@ -27,6 +27,20 @@ pub struct ReturnReport {
     pub success: bool,
     /// The value that was returned; none when it is too large for the bus.
     pub payload: Option<Packed>,
+}
+
+impl ReturnReport {
+    /// Returns what the event of a return reports, but for what the job calls.
+    pub(crate) fn of(returned: &Return) -> Self {
+        // A large return is not sent over the bus: clients read it from the store.
+        let small = returned.payload.as_bytes().len() <= MAX_EVENT_RETURN;
+        Self {
+            call: None,
+            retcode: returned.retcode,
+            success: returned.success,
+            payload: small.then(|| returned.payload.clone()),
+        }
+    }
 }
 
 /// What the events of a run say of it.

@@ -10,8 +10,8 @@ use saline_messages::{FileEntry, FileKind, FileRefusal, FilesPage};
 use saline_protocol::transport::{Context, Instant};
 use tokio::sync::Semaphore;
 
-use super::served::ServedFiles;
 use super::{NoAnswer, WAIT};
+use crate::settings::ServedFiles;
 
 /// How long a listing is used: Salt's `fileserver_list_cache_time` is as long.
 const LISTING_LIFETIME: Duration = Duration::from_secs(20);

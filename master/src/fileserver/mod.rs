@@ -13,7 +13,6 @@ mod pushed;
 mod reader;
 mod received_parts;
 mod sending_window;
-mod served;
 #[cfg(test)]
 mod tests;
 mod upload_folders;
@@ -33,7 +32,7 @@ use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
 use crate::bounds::ConcurrencyLimit;
-use crate::settings::LiveSettings;
+use crate::settings::{LiveSettings, ServedFiles, inner_path};
 pub(crate) use figures::FileFigures;
 use hashes::Hashes;
 pub(crate) use listings::EnvironmentListing;
@@ -41,7 +40,6 @@ use listings::Listings;
 use pushed::PushedFiles;
 use reader::Reader;
 use sending_window::SendingWindow;
-pub(crate) use served::ServedFiles;
 pub(crate) use uploads::UploadError;
 use uploads::Uploads;
 
@@ -150,7 +148,7 @@ impl FileServer {
                 bytes,
             } => {
                 let roots = served.roots_for(id, &environment)?;
-                let below = served::inner_path(&below)?;
+                let below = inner_path(&below)?;
                 let listing = self
                     .listings
                     .of(&served, &environment, roots, below)
@@ -185,7 +183,7 @@ impl FileServer {
                 if !served.receive {
                     return Err(FileRefusal::NotTaken.into());
                 }
-                let path = served::inner_path(&path)?;
+                let path = inner_path(&path)?;
                 let received = self.pushed.take(id, path, part, served.receive_max).await?;
                 Ok(FileReply::Received(received))
             }

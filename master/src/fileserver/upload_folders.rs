@@ -9,7 +9,8 @@ use saline_jailed_files::{InnerPath, ListingLimits, Root};
 use saline_messages::{FileRefusal, MAX_UPLOADED_FILES, UploadId};
 use saline_protocol::transport::Clock;
 
-use super::uploads::MAX_BYTES;
+/// The bytes that all uploads may have.
+pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024 * 1024;
 
 /// How long an upload is kept that nobody removes.
 const UPLOAD_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);

@@ -18,10 +18,7 @@ use tokio::time::Instant;
 
 use super::figures::FileFigures;
 use super::received_parts::{discard, failed, take_part};
-use super::upload_folders;
-
-/// The bytes that all uploads may have.
-pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024 * 1024;
+use super::upload_folders::{self, MAX_BYTES};
 
 /// The most uploads at a time.
 const MAX_UPLOADS: usize = 256;

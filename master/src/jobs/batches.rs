@@ -9,21 +9,13 @@ use saline_messages::{Jid, MasterTime, MinionId, SignedJob};
 use crate::wire_time::milliseconds;
 
 pub use super::memory::batch_progress::{BatchProgress, BatchReport, BatchStep, BatchStop};
+use super::returns::BatchFailures;
 use super::{JobStore, StoreError, catch_up, jid, lock, lookup, returns};
 
 /// Returns how long a minion of a batch may be away, or take to claim the job, before others take its slot, in
 /// milliseconds: two heartbeats, after which one that is silent counts as gone.
 pub(super) fn grace(heartbeat: Duration) -> MasterTime {
     milliseconds(heartbeat).saturating_mul(2)
-}
-
-/// What is stored of the end of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BatchFailures {
-    /// The minions whose stored returns are those of failures, by minion.
-    pub minions: Vec<MinionId>,
-    /// Whether an operator cancelled the job before the first of them.
-    pub were_late: bool,
 }
 
 impl JobStore {

@@ -47,7 +47,7 @@ use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, MinionId, RequestId};
 
 pub use backup::StoreBackup;
-pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
+pub use batches::{BatchProgress, BatchReport, BatchStep, BatchStop};
 pub use check::StoreCheck;
 pub(crate) use followers::{ReceiptFollower, WantsReceived};
 pub use job_functions::JobFunction;
@@ -61,6 +61,7 @@ pub use publish::NewJob;
 pub(crate) use received::{Received, ReceivedKind, ReceivedQuery};
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use request_log::{BegunRequest, CarriedOut, REQUESTS_KEPT, RequestBegin};
+pub use returns::BatchFailures;
 pub use runs::{StoredRun, StoredRunEnd};
 pub(crate) use search::listed_arguments;
 pub use search::{FoundJob, FoundJobs, JobSearch};

@@ -9,7 +9,6 @@ use saline_messages::{
     ReturnsPage, StoredReturn,
 };
 
-use super::batches::BatchFailures;
 use super::memory::open_jobs::MinionLookup;
 use super::memory::receipts::ReceiptSource;
 use super::{JobStore, StoreError, jid, lock};
@@ -350,6 +349,15 @@ pub(super) fn has_failed(connection: &Connection, job: i64) -> Result<bool, Stor
     let mut statement = connection
         .prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND (retcode <> 0 OR NOT success)")?;
     Ok(statement.exists([job])?)
+}
+
+/// What is stored of the end of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BatchFailures {
+    /// The minions whose stored returns are those of failures, by minion.
+    pub minions: Vec<MinionId>,
+    /// Whether an operator cancelled the job before the first of them.
+    pub were_late: bool,
 }
 
 /// Returns the minions whose stored returns are those of failures. Receipt numbers are times.

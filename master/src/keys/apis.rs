@@ -9,7 +9,6 @@ use saline_channel::KeyError;
 use saline_messages::{ApiKeyAction, KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::{Clock, Source};
 
-use super::authenticate::TOUCHED;
 use super::folder::{Folder, Found};
 use super::key_sources::{KeySources, Room};
 
@@ -85,7 +84,7 @@ impl ApiKeys {
         }
         match self.pending.read(name)? {
             Found::Key(known) if known == presented => {
-                self.pending.touch(name, self.clock.wall(), TOUCHED)?;
+                self.pending.touch(name, self.clock.wall())?;
                 sources.take(name, source);
                 return Ok(ApiVerdict::Pending {
                     is_new: false,

@@ -12,9 +12,6 @@ use super::key_sources::Room;
 use super::{Acting, KeyStore};
 use crate::settings::{Decided, KeyPolicy};
 
-/// How often it is noted that a pending or denied key is still presented.
-pub(super) const TOUCHED: Duration = Duration::from_secs(3_600);
-
 /// Takes a use of the token that came with a key: returns the name of the token once the use is on the disk.
 pub type TakeUse<'t> = &'t dyn Fn() -> Result<TokenName, TokenRefusal>;
 
@@ -212,7 +209,7 @@ impl KeyStore {
         }
         match pending {
             Found::Key(_) | Found::NoKey => {
-                self.pending.touch(id, self.clock.wall(), TOUCHED)?;
+                self.pending.touch(id, self.clock.wall())?;
                 acting.pending.take(id, source);
                 return Ok(Verdict::pend(false).with_token_refused(token_refused));
             }
@@ -286,7 +283,7 @@ impl KeyStore {
         let (folder, now) = (&self.denied, self.clock.now());
         let displaced = match folder.read(id)? {
             Found::Key(known) if known == presented => {
-                folder.touch(id, self.clock.wall(), TOUCHED)?;
+                folder.touch(id, self.clock.wall())?;
                 return Ok(Verdict::deny(false));
             }
             Found::Key(_) if acting.denied.gives_way(folder, now, id, source)? => {

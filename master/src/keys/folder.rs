@@ -22,6 +22,9 @@ use saline_protocol::transport::Source;
 /// comments.
 const LARGEST_FILE: u64 = 16 * 1024;
 
+/// How often it is noted that a pending or denied key is still presented.
+const TOUCHED: Duration = Duration::from_secs(3_600);
+
 /// The name of a file that is being written. It begins with a dot, so that it is no id.
 const UNFINISHED: &str = ".unfinished";
 
@@ -268,19 +271,14 @@ impl Folder {
         modified.map_err(|error| io_error("read", &self.path.join(id.as_str()), error))
     }
 
-    /// Sets the time of the file of `id` to `now`, if it is older than that by `age` or lies ahead.
-    pub(super) fn touch(
-        &self,
-        id: &MinionId,
-        now: SystemTime,
-        age: Duration,
-    ) -> Result<(), KeyError> {
+    /// Notes at `now` that the key of `id` is still presented, unless that was noted less than an hour before: sets the time of its file.
+    pub(super) fn touch(&self, id: &MinionId, now: SystemTime) -> Result<(), KeyError> {
         let Some(modified) = self.modified(id)? else {
             return Ok(());
         };
         if now
             .duration_since(modified)
-            .is_ok_and(|passed| passed < age)
+            .is_ok_and(|passed| passed < TOUCHED)
         {
             return Ok(());
         }

@@ -1,12 +1,11 @@
 //! Compiles the pillar of one minion from all of its sources.
 
-use std::collections::BTreeSet;
-
 use saline_config::BASE;
 use saline_pillar::{Pillar, PillarOptions, Subject};
-use saline_targeting::{AssignmentError, Assignments, Nodegroups};
+use saline_targeting::AssignmentError;
 
-use super::{PillarWork, external};
+use super::PillarWork;
+use super::external::{self, Names};
 
 /// The entry of a pillar that has the options of the master which `pillar_opts` names, as in Salt.
 const MASTER: &str = "master";
@@ -18,13 +17,6 @@ pub(crate) struct AskedEnvironments {
     pub(crate) saltenv: Option<String>,
     /// The only one of the pillar; none for all.
     pub(crate) pillarenv: Option<String>,
-}
-
-/// What targets may name.
-pub(super) struct Names<'a> {
-    pub(super) nodegroups: &'a Nodegroups,
-    pub(super) assignments: &'a Assignments,
-    pub(super) trusted_grains: &'a BTreeSet<String>,
 }
 
 impl PillarWork<'_> {

@@ -1,5 +1,6 @@
 //! `ext_pillar`: what a command prints, and files as values.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -14,9 +15,8 @@ use saline_exec::{Description, End, Environment, Launcher, Process, Streams};
 use saline_jailed_files::{InnerPath, ListingLimits, OpenError, Root};
 use saline_messages::MAX_PILLAR;
 use saline_protocol::transport::{Clock, Instant};
-use saline_targeting::{Candidate, Inclusion, Target, TargetKind};
+use saline_targeting::{Assignments, Candidate, Inclusion, Nodegroups, Target, TargetKind};
 
-use super::compile::Names;
 use crate::facts::Trusted;
 
 /// How long a command may take.
@@ -27,6 +27,13 @@ const FILE_TREE_LIMITS: ListingLimits = ListingLimits {
     entries: 10_000,
     bytes: 4 * 1024 * 1024,
 };
+
+/// What targets may name.
+pub(super) struct Names<'a> {
+    pub(super) nodegroups: &'a Nodegroups,
+    pub(super) assignments: &'a Assignments,
+    pub(super) trusted_grains: &'a BTreeSet<String>,
+}
 
 /// The entries of a source.
 type Entries = Vec<(String, Value)>;

@@ -6,7 +6,8 @@ use saline_jailed_files::{EntryKind, InnerPath, ListingLimits, OpenError, Root};
 use saline_protocol::transport::Instant;
 use saline_render::MAX_FILE;
 
-use super::{COMPILE_TIMEOUT, NotCompiled, Parts, PillarSettings, Pillars};
+use super::{COMPILE_TIMEOUT, NotCompiled, Parts, Pillars};
+use crate::settings::PillarSettings;
 
 /// What the files of a root may be.
 const ROOT_LIMITS: ListingLimits = ListingLimits {
@@ -42,7 +43,7 @@ impl Pillars {
         if let Some(name) = &environment
             && !sources.has_environment(name)
         {
-            return Err(sources.no_environment(name));
+            return Err(NotCompiled::no_environment(name, &sources));
         }
         let turn = self.turn().await?;
         let parts = Arc::clone(&self.0);

@@ -12,7 +12,6 @@ mod figures;
 mod kept;
 mod lint;
 mod sent;
-mod sources;
 mod target_matches;
 #[cfg(test)]
 mod tests;
@@ -34,12 +33,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::bounds::{ConcurrencyLimit, RequestPermit, TokenBuckets, report_limiter};
 use crate::facts::{FactsError, FactsReader, Trusted};
-use crate::settings::{LiveSettings, SettingsValues};
+use crate::settings::{LiveSettings, PillarSettings, SettingsValues};
 pub(crate) use compile::AskedEnvironments;
 use figures::PillarFigures;
 use kept::{GoodPillar, KeptPillars};
 pub(crate) use lint::LintedFile;
-pub(crate) use sources::PillarSettings;
 use tree::{FilesAt, PillarTree, StateNumbers};
 use version::SourceVersion;
 
@@ -69,6 +67,16 @@ pub(crate) struct PillarPrograms {
     pub(crate) launcher: Launcher,
     /// Renders templates.
     pub(crate) render: RenderProgram,
+}
+
+impl NotCompiled {
+    /// Returns that there is no environment with this name.
+    fn no_environment(name: &str, settings: &PillarSettings) -> Self {
+        Self::NoEnvironment {
+            name: name.to_owned(),
+            known: settings.environment_names(),
+        }
+    }
 }
 
 impl PillarPrograms {
@@ -319,7 +327,7 @@ impl Pillars {
         if let Some(name) = &asked.pillarenv
             && !settings.pillar.has_environment(name)
         {
-            return Err(settings.pillar.no_environment(name));
+            return Err(NotCompiled::no_environment(name, &settings.pillar));
         }
         let turn = self.turn().await?;
         let (parts, asked) = (Arc::clone(&self.0), asked.clone());

@@ -16,7 +16,7 @@ use saline_protocol::transport::{Clock, Instant};
 use saline_render::process::Renderers;
 use saline_render::{File, Files, MAX_FILE, RenderError, Request};
 
-use super::sources::PillarSettings;
+use crate::settings::PillarSettings;
 
 /// The most names of files that are known of an environment.
 const MOST_KNOWN: usize = 20_000;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use saline_targeting::Nodegroups;
 
-use super::sources::PillarSettings;
-use crate::settings::{RootFacts, SettingsValues};
+use crate::settings::{PillarSettings, RootFacts, SettingsValues};
 
 /// What a pillar was compiled from: the settings, and the files in one state. External sources, and the trusted grains of the
 /// minion, are no part of it.

@@ -8,7 +8,7 @@ use saline_jailed_files::{InnerPath, OpenError, Root};
 use saline_render::{File, Files, MAX_FILE};
 use saline_targeting::Glob;
 
-use crate::fileserver::ServedFiles;
+use crate::settings::ServedFiles;
 
 /// The most files that one glob names.
 const MAX_FILES: usize = 1_000;

@@ -9,8 +9,8 @@ use saline_messages::{Jid, MinionId, PackedArguments, StoredReturn};
 use saline_returners::{CachedJob, CachedReturn, JobCache, OpenJobCache};
 
 use super::error::no_such_job;
-use super::job_report::ShownReturns;
 use super::run::Run;
+use super::shown_returns::ShownReturns;
 use super::task::MAX_RETURN;
 use crate::jid;
 use crate::jobs::{FoundJob, FoundJobs, JobSearch, listed_arguments};

@@ -2,8 +2,6 @@
 //!
 //! What minions returned stays packed: as values it takes many times its size.
 
-use std::collections::BTreeSet;
-
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
 use saline_messages::{Jid, MinionId, MinionJobState, PackedArguments, StoredReturn};
@@ -12,6 +10,7 @@ use saline_protocol::transport::Instant;
 use super::cached_jobs;
 use super::error::no_such_job;
 use super::run::Run;
+use super::shown_returns::ShownReturns;
 use super::task::{MAX_RETURN, stored_form};
 use crate::jobs::{FoundJob, StoredRun};
 
@@ -120,51 +119,6 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, F
     }
     all.sort_by(|a: &StoredReturn, b| a.minion.cmp(&b.minion));
     Ok(all)
-}
-
-/// The sizes of the returns that are shown, by which the largest ones are left out.
-#[derive(Debug, Default)]
-pub(super) struct ShownReturns {
-    /// The size in bytes and the place of each.
-    sizes: BTreeSet<(usize, usize)>,
-    /// What they come to in bytes.
-    bytes: usize,
-}
-
-impl ShownReturns {
-    /// Adds a return, which stands at this place.
-    pub(super) fn add(&mut self, stored: &StoredReturn, place: usize) {
-        let size = stored.payload.as_bytes().len();
-        self.bytes += size;
-        self.sizes.insert((size, place));
-    }
-
-    /// Replaces the largest ones by their sizes until the others come to at most so many bytes.
-    pub(super) fn replace(&mut self, run: &Run, all: &mut [StoredReturn], most: usize) {
-        for place in self.leave_out(most) {
-            let StoredReturn {
-                minion, payload, ..
-            } = &mut all[place];
-            let size = payload.as_bytes().len();
-            run.note(format!(
-                "{minion}: the return of {size} bytes is left out: all of them are too large for one answer; publish the \
-                 job again for this minion"
-            ));
-            *payload = Packed::pack(&format!("({size} bytes, left out)").into());
-        }
-    }
-
-    /// Removes the largest ones until the others come to at most so many bytes. Returns their places.
-    fn leave_out(&mut self, most: usize) -> Vec<usize> {
-        let mut places = Vec::new();
-        while self.bytes > most
-            && let Some((size, place)) = self.sizes.pop_last()
-        {
-            self.bytes -= size;
-            places.push(place);
-        }
-        places
-    }
 }
 
 /// Replaces what cannot be read by its bytes, and returns why with it.
@@ -369,25 +323,6 @@ mod tests {
             ..job()
         };
         assert_eq!(operator(&other), Some("ann".into()));
-    }
-
-    #[test]
-    fn the_largest_returns_are_left_out_until_the_others_fit() {
-        let mut shown = ShownReturns::default();
-        for (place, size) in [3, 900, 5, 700, 900].into_iter().enumerate() {
-            let stored = StoredReturn {
-                receipt: 1,
-                minion: MinionId::parse("m1").unwrap(),
-                retcode: 0,
-                success: true,
-                payload: Packed::from_bytes(vec![0; size]),
-            };
-            shown.add(&stored, place);
-        }
-        assert_eq!(shown.leave_out(2_508), [0; 0]);
-        assert_eq!(shown.leave_out(1_000), [4, 1]);
-        assert_eq!(shown.leave_out(8), [3]);
-        assert_eq!(shown.leave_out(8), [0; 0]);
     }
 
     #[test]

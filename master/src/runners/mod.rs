@@ -44,6 +44,7 @@ mod reactor;
 mod returned;
 mod run;
 mod run_table;
+mod shown_returns;
 mod state;
 mod store;
 mod task;

@@ -11,11 +11,10 @@ use saline_messages::{
 };
 use saline_targeting::{Target, TargetKind};
 
-use super::minion::return_report;
 use crate::authorize::Principal;
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
-use crate::events::Events;
+use crate::events::{Events, ReturnReport};
 use crate::jobs::{CarriedOut, JobFunction, JobStore, NewJob, StoreError};
 
 /// Stores calls and scheduled runs, each as a job of its own.
@@ -74,7 +73,7 @@ impl CallStore {
             success: called.success,
             payload: called.payload,
         };
-        let mut report = return_report(&returned);
+        let mut report = ReturnReport::of(&returned);
         let verdict = if returned.payload.as_bytes().len() > PARTS_FROM {
             match self.jobs.store_large_return(id, returned).await? {
                 None => return Ok(CallStored::NoRoom),

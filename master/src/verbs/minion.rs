@@ -15,7 +15,7 @@ use saline_messages::{
 use super::call_store::CallStore;
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
-use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
+use crate::events::{Events, MinionEventFirer, ReturnReport};
 use crate::fileserver::FileServer;
 use crate::functions::{FunctionsTable, FunctionsTaken};
 use crate::grains::{GrainsTable, GrainsTaken};
@@ -293,7 +293,7 @@ impl MinionVerbs {
     ) -> Result<MinionReply, StoreError> {
         let reports: Vec<_> = returns
             .iter()
-            .map(|r| (r.jid.clone(), return_report(r)))
+            .map(|r| (r.jid.clone(), ReturnReport::of(r)))
             .collect();
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("ack-before-commit") {
@@ -449,16 +449,4 @@ impl MinionVerbs {
 /// Whether the payload of a return is too large for a request with returns.
 fn must_travel_in_parts(returned: &Return) -> bool {
     returned.payload.as_bytes().len() > PARTS_FROM
-}
-
-/// Returns what the event of a return reports, but for what the job calls.
-pub(super) fn return_report(returned: &Return) -> ReturnReport {
-    // A large return is not sent over the bus: clients read it from the store.
-    let small = returned.payload.as_bytes().len() <= MAX_EVENT_RETURN;
-    ReturnReport {
-        call: None,
-        retcode: returned.retcode,
-        success: returned.success,
-        payload: small.then(|| returned.payload.clone()),
-    }
 }

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::jobs::job_runner::JobRunner;
 use crate::jobs::return_sender::ReturnSender;
+use crate::jobs::scheduled_jobs::ScheduledJobs;
 use crate::link::candidate::Connected;
 use crate::link::connect::Connector;
 use crate::link::connection_state::{ConnectionState, CurrentState};
@@ -200,7 +201,8 @@ impl Minion {
 
     /// Begins to run jobs by the clock.
     fn run_schedule(&self) {
-        let (jobs, context) = (self.jobs.scheduled(), self.context.clone());
+        let jobs = ScheduledJobs::new(Arc::clone(&self.jobs));
+        let context = self.context.clone();
         let begin = move |due, guard| jobs.begin(&due, guard);
         let scheduler = Arc::clone(&self.scheduler);
         self.context.spawn(scheduler.run(context, begin));

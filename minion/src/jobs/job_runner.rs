@@ -16,7 +16,6 @@ use super::claims::Claims;
 use super::job_processes::{Begun, RunningProcess, begin_in_process, take_over};
 use super::pool::{Permit, Pool};
 use super::run_job::{JobEnd, JobToRun, end_before_start, refuse_job, run_begun, run_job};
-use super::scheduled_jobs::ScheduledJobs;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::spool::Spool;
@@ -146,11 +145,6 @@ impl JobRunner {
             jobs: context.child(),
             context: context.clone(),
         }
-    }
-
-    /// Returns the part that runs jobs of the minion's schedule with this one.
-    pub fn scheduled(self: &Arc<Self>) -> ScheduledJobs {
-        ScheduledJobs::new(Arc::clone(self))
     }
 
     /// Returns the modules, as they change.

@@ -35,7 +35,7 @@ mod test;
 mod timezone;
 mod user;
 
-use crate::modules::{Module, everywhere};
+use crate::module::{Module, everywhere};
 use crate::prepared::Preparation;
 use crate::system_program::missing_program;
 

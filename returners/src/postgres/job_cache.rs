@@ -3,11 +3,10 @@
 use saline_config::{PostgresReturner, PostgresSchema};
 use saline_protocol::transport::Context;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_postgres::{Client, Row};
 
 use super::session::Session;
 use super::{Failure, Postgres, own_tables, salt_tables};
-use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS};
+use crate::cached_job::{CachedJob, CachedReturn};
 
 /// A database from which jobs are read.
 #[derive(Debug)]
@@ -65,25 +64,6 @@ impl PostgresJobs {
         });
         read.await.map_err(told)
     }
-}
-
-/// Returns the rows of the query `rows` with these two parameters, in the order `order` that the query has too: at most
-/// [`PAGE_ROWS`], and none after those whose column `size` comes to [`PAGE_BYTES`].
-pub(super) async fn page(
-    client: &Client,
-    rows: &str,
-    order: &str,
-    parameters: [&str; 2],
-) -> Result<Vec<Row>, Failure> {
-    let sql = format!(
-        "WITH page AS ({rows} LIMIT $3),
-              summed AS (SELECT *, sum(size) OVER (ORDER BY {order}) AS upto FROM page)
-         SELECT * FROM summed WHERE upto - size < $4 ORDER BY {order}"
-    );
-    let [first, second] = &parameters;
-    Ok(client
-        .query(&sql, &[first, second, &PAGE_ROWS, &PAGE_BYTES])
-        .await?)
 }
 
 fn told(failure: Failure) -> String {

@@ -6,6 +6,7 @@
 mod batch;
 mod job_cache;
 mod own_tables;
+mod page;
 mod salt_tables;
 mod session;
 

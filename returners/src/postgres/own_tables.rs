@@ -4,8 +4,8 @@ use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
-use super::job_cache::page;
-use crate::job_cache::{CachedJob, CachedReturn, read_ids, read_json};
+use super::page::page;
+use crate::cached_job::{CachedJob, CachedReturn, read_ids, read_json};
 
 /// The migrations, in their order: the version is the number of those that were made.
 const MIGRATIONS: [&str; 2] = [

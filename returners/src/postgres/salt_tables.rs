@@ -8,9 +8,9 @@ use tokio_postgres::{Client, Row, Transaction};
 
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
-use super::job_cache::page;
+use super::page::page;
+use crate::cached_job::{CachedJob, CachedReturn, read_ids, read_json};
 use crate::columns::{flag, number, text};
-use crate::job_cache::{CachedJob, CachedReturn, read_ids, read_json};
 
 /// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
 /// ours: an event is looked for by its time.

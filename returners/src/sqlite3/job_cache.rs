@@ -9,7 +9,7 @@ use saline_protocol::transport::Context;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{OpenDatabase, of_sqlite};
-use crate::job_cache::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
+use crate::cached_job::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
 
 /// The columns of a job, in the order in which [`job`] reads them.
 const COLUMNS: &str = "jid, fun, arg, tgt, tgt_type, user, operator, minions";

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::keys::IdFile;
 use crate::keys::tests::{Place, id, key};
+use crate::settings::IdFile;
 use saline_messages::KeyState::{self, Accepted, Denied, Pending, Rejected};
 use saline_protocol::transport::Clock;
 

@@ -11,8 +11,8 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
+use super::answer::Answer;
 use super::diff;
-use super::edit::Answer;
 use super::path::{AbsolutePath, failed};
 use super::place::{Existing, LARGEST_FILE, Place};
 use super::replacement::put;

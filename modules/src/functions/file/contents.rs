@@ -7,8 +7,9 @@ use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_protocol::transport::Clock;
 
+use super::answer::Answer;
 use super::backups::Backup;
-use super::edit::{Answer, Edit};
+use super::edit::Edit;
 use super::path::{AbsolutePath, Texts, failed};
 use super::place::{LARGEST_FILE, Place};
 use super::replacement::put;

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
+use super::answer::Answer;
 use super::backups::{self, Backup};
 use super::diff;
-use super::edit::Answer;
 use super::ownership::Attributes;
 use super::path::{AbsolutePath, failed};
 use super::place::{Existing, LARGEST_FILE, Place, file_type};

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
-use super::edit::Answer;
+use super::answer::Answer;
 use super::ownership::{Attributes, FileMode, Group, User};
 use super::path::{AbsolutePath, failed};
 use super::place::{Place, file_type};

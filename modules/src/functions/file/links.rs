@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, readlinkat, renameat, symlinkat, unlinkat};
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
-use super::edit::Answer;
+use super::answer::Answer;
 use super::path::{AbsolutePath, failed};
 use super::place::{Place, file_type};
 use super::replacement::{sync_folder, temporary_name};

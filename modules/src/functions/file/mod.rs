@@ -4,6 +4,7 @@
 //! never seen half written, and it keeps its owner, mode and extended attributes. Folders are opened and names taken in
 //! them (`place.rs`), so that nobody who may write in one of them leads a function elsewhere.
 
+mod answer;
 mod backups;
 mod blockreplace;
 mod contents;
@@ -42,7 +43,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &status::FILE_EXISTS,
     &find::FIND,
     &status::GET_HASH,
-    &ownership::GET_MODE,
+    &status::GET_MODE,
     &grep::GREP,
     &links::IS_LINK,
     &line::LINE,

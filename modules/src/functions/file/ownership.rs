@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, openat};
 use saline_data::Value;
 use saline_functions::{Failure, FromValue, Mismatch, function};
 
-use super::edit::Answer;
+use super::answer::Answer;
 use super::path::{AbsolutePath, failed};
 use super::place::Place;
 use crate::JobContext;
@@ -226,24 +226,4 @@ pub(super) fn set_mode(
     answer.add("old", shown_mode(&file.status));
     answer.add("new", format!("{:04o}", mode.0));
     Ok(answer.into_value())
-}
-
-/// Returns the mode of a file or folder, an octal number of four digits.
-///
-/// path
-///     The absolute path.
-///
-/// follow_symlinks
-///     `False` returns the mode of a symbolic link itself.
-///
-/// CLI Example:
-///
-///     saline '*' file.get_mode /etc/shadow
-#[function]
-pub(super) fn get_mode(
-    _job: &JobContext<'_>,
-    path: AbsolutePath,
-    #[default(true)] follow_symlinks: bool,
-) -> Result<Value, Failure> {
-    Ok(shown_mode(&super::status::status_of(&path, follow_symlinks)?).into())
 }

@@ -7,8 +7,8 @@ use rustix::fs::{AtFlags, FileType, unlinkat};
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
+use super::answer::Answer;
 use super::backups::{self, Backup};
-use super::edit::Answer;
 use super::path::{AbsolutePath, failed};
 use super::place::{LARGEST_FILE, Place, file_type};
 use super::replacement::sync_folder;

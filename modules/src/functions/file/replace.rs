@@ -4,8 +4,9 @@ use regex::bytes::Regex;
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
+use super::answer::Answer;
 use super::backups::Backup;
-use super::edit::{Answer, Edit};
+use super::edit::Edit;
 use super::lines::{end_last, end_of, split, text_of, with_ends, without_end};
 use super::path::{AbsolutePath, failed};
 use super::pattern::{Flags, Replacement, compile};

@@ -244,3 +244,23 @@ fn hash(job: &JobContext<'_>, path: &AbsolutePath, form: HashType) -> Result<Str
         .map(|byte| format!("{byte:02x}"))
         .collect())
 }
+
+/// Returns the mode of a file or folder, an octal number of four digits.
+///
+/// path
+///     The absolute path.
+///
+/// follow_symlinks
+///     `False` returns the mode of a symbolic link itself.
+///
+/// CLI Example:
+///
+///     saline '*' file.get_mode /etc/shadow
+#[function]
+pub(super) fn get_mode(
+    _job: &JobContext<'_>,
+    path: AbsolutePath,
+    #[default(true)] follow_symlinks: bool,
+) -> Result<Value, Failure> {
+    Ok(shown_mode(&status_of(&path, follow_symlinks)?).into())
+}

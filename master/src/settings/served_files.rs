@@ -15,9 +15,9 @@ pub(crate) struct ServedFiles {
     ignore_regex: Vec<TextPattern>,
     ignore_glob: Vec<Glob>,
     /// Whether minions may hand files in.
-    pub(super) receive: bool,
+    pub(crate) receive: bool,
     /// The largest file that they may hand in, in bytes.
-    pub(super) receive_max: u64,
+    pub(crate) receive_max: u64,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl ServedFiles {
     }
 
     /// Returns the names of the environments that a minion may read.
-    pub(super) fn readable_by(&self, id: &MinionId) -> impl Iterator<Item = &str> {
+    pub(crate) fn readable_by(&self, id: &MinionId) -> impl Iterator<Item = &str> {
         let readable = self
             .environments
             .iter()
@@ -100,7 +100,7 @@ impl ServedFiles {
     ///
     /// # Errors
     /// `NoEnvironment` when there is none, or the minion may not read it.
-    pub(super) fn roots_for(
+    pub(crate) fn roots_for(
         &self,
         id: &MinionId,
         environment: &str,
@@ -119,7 +119,7 @@ impl ServedFiles {
     ///
     /// # Errors
     /// `BadPath`, or `NoFile` for one that is left out.
-    pub(super) fn path(&self, text: &str) -> Result<InnerPath, FileRefusal> {
+    pub(crate) fn path(&self, text: &str) -> Result<InnerPath, FileRefusal> {
         let path = inner_path(text)?;
         match self.is_ignored(path.as_str()) {
             true => Err(FileRefusal::NoFile),
@@ -158,7 +158,7 @@ impl Environment {
 }
 
 /// Reads a path of a minion.
-pub(super) fn inner_path(text: &str) -> Result<InnerPath, FileRefusal> {
+pub(crate) fn inner_path(text: &str) -> Result<InnerPath, FileRefusal> {
     InnerPath::parse(text).map_err(|error: PathError| {
         tracing::debug!("a path is refused: {error}");
         FileRefusal::BadPath

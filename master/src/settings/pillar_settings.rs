@@ -6,17 +6,15 @@ use saline_config::{Environments, ExternalPillar, MasterConfig};
 use saline_data::Value;
 use saline_pillar::MergingStrategy;
 
-use super::NotCompiled;
-
 /// Where pillars come from, and how they are put together.
 #[derive(Debug, Default)]
 pub(crate) struct PillarSettings {
-    pub(super) environments: Environments,
-    pub(super) strategy: MergingStrategy,
-    pub(super) merge_lists: bool,
-    pub(super) external: Vec<ExternalPillar>,
+    pub(crate) environments: Environments,
+    pub(crate) strategy: MergingStrategy,
+    pub(crate) merge_lists: bool,
+    pub(crate) external: Vec<ExternalPillar>,
     /// The options of the master that stand in every pillar; none if there are none.
-    pub(super) shown_options: Option<Value>,
+    pub(crate) shown_options: Option<Value>,
 }
 
 impl PillarSettings {
@@ -48,13 +46,10 @@ impl PillarSettings {
         self.environments.contains_key(name)
     }
 
-    /// Returns that there is no environment with this name.
-    pub(super) fn no_environment(&self, name: &str) -> NotCompiled {
+    /// Returns the names of the environments, for an error about another one.
+    pub(crate) fn environment_names(&self) -> String {
         let known: Vec<&str> = self.environments.keys().map(String::as_str).collect();
-        NotCompiled::NoEnvironment {
-            name: name.to_owned(),
-            known: known.join(", "),
-        }
+        known.join(", ")
     }
 }
 

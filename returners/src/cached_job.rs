@@ -1,0 +1,59 @@
+//! Jobs and returns as a database outside has them.
+//!
+//! What is read is in pages of bounded size: a database keeps jobs for as long as its operator likes.
+
+use saline_data::{Value, json};
+
+/// The most jobs or returns of a page.
+pub(crate) const PAGE_ROWS: i64 = 500;
+
+/// The bytes of JSON from which a page ends.
+pub(crate) const PAGE_BYTES: i64 = 8 * 1024 * 1024;
+
+/// A job as a database has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CachedJob {
+    /// The jid.
+    pub jid: String,
+    /// The function.
+    pub fun: String,
+    /// The arguments, in the form of Salt's events.
+    pub arg: Value,
+    /// The target expression.
+    pub target: String,
+    /// Salt's name of the kind of the target.
+    pub target_kind: String,
+    /// The user who asked, as the operator's program said.
+    pub user: String,
+    /// The operator by the name of its key; empty if the database does not say.
+    pub operator: String,
+    /// The ids of the minions.
+    pub minions: Vec<String>,
+}
+
+/// The return of a minion as a database has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CachedReturn {
+    /// The id of the minion.
+    pub minion: String,
+    /// What the function returned; none if that was too large to be delivered.
+    pub value: Option<Value>,
+    /// The exit code.
+    pub retcode: i64,
+    /// Whether the function succeeded.
+    pub success: bool,
+}
+
+/// Reads JSON of a database, where anybody may have written it.
+pub(crate) fn read_json(text: &str) -> Option<Value> {
+    json::read(text.as_bytes()).ok()
+}
+
+/// Reads a list of ids.
+pub(crate) fn read_ids(value: Option<&Value>) -> Vec<String> {
+    let Some(Value::List(ids)) = value else {
+        return Vec::new();
+    };
+    let ids = ids.iter().filter_map(Value::as_str);
+    ids.map(str::to_owned).collect()
+}
