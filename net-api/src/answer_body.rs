@@ -12,11 +12,19 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use saline_data::{Value, json, yaml};
 
-use crate::answers::Format;
 use crate::content::{Apart, Content};
 
 /// The size in bytes from which on what is written is sent.
 const FRAME: usize = 64 * 1024;
+
+/// A form of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// `application/json`
+    Json,
+    /// `application/x-yaml`
+    Yaml,
+}
 
 /// The text of an answer.
 pub(crate) struct AnswerBody {

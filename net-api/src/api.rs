@@ -11,10 +11,10 @@ use saline_daemon::DurationHistogram;
 use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
-use crate::endpoints::StaticFiles;
 use crate::event_streams::EventStreams;
 use crate::limits::MAX_LOGINS;
 use crate::master_connection::MasterConnection;
+use crate::static_files::StaticFiles;
 
 /// The parts of a running API.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! The API decides about nobody's rights. It sends each request to the master together with the token of the login that it came
 //! with, and the master judges it. Without a token in the right form a request is refused before its body is read.
 
+mod accept;
 mod answer_body;
 mod answers;
 mod api;
@@ -23,11 +24,12 @@ mod lowstate;
 mod master_connection;
 mod metrics;
 mod request_log;
-
 mod run;
 mod settings;
+mod static_files;
 mod temporary_login;
 mod tls;
+mod whole_body;
 mod write_timeout;
 
 pub use run::{command_line, run};

@@ -1,16 +1,6 @@
 //! What a client may cost.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use axum::body::Body;
-use axum::extract::{FromRequest, Request};
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use saline_protocol::transport::Clock;
-
-use crate::api::Api;
-use crate::error::ApiError;
 
 /// The largest number of connections. Further ones wait in the queue of the system.
 pub(crate) const MAX_CONNECTIONS: usize = 1_024;
@@ -40,7 +30,7 @@ pub(crate) const MAX_HEADERS: usize = 64;
 /// How long a client may take for the handshake of TLS, the head of a request, and its body.
 pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client may take nothing of what is written to it.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,38 +42,3 @@ pub(crate) const CHUNK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The largest number of chunks in one request.
 pub(crate) const MAX_CHUNKS: usize = 100;
-
-/// The body of a request, as a whole.
-#[derive(Debug)]
-pub(crate) struct WholeBody(pub(crate) Bytes);
-
-impl FromRequest<Arc<Api>> for WholeBody {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
-        let body = read(request.into_body(), api.max_body);
-        match Clock.deadline(Clock.after(BODY_TIMEOUT), body).await {
-            Ok(body) => body.map(Self),
-            Err(_) => Err(ApiError::RequestTimeout),
-        }
-    }
-}
-
-/// Reads a body of at most so many bytes.
-async fn read(mut body: Body, most: usize) -> Result<Bytes, ApiError> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| ApiError::BadRequest(format!("the body cannot be read: {error}")))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if whole.len() + data.len() > most {
-            return Err(ApiError::TooLarge(format!(
-                "a body has at most {most} bytes"
-            )));
-        }
-        whole.extend_from_slice(&data);
-    }
-    Ok(whole.freeze())
-}

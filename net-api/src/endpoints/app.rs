@@ -10,8 +10,10 @@ use hyper::header::LOCATION;
 use hyper::{Method, StatusCode};
 
 use super::console;
-use crate::answers::prefers_page;
+use super::static_files::{absent, served};
+use crate::accept::prefers_page;
 use crate::api::Api;
+use crate::error::ApiError;
 
 /// Serves the application where a page is wanted, and has everything else answered.
 pub(super) async fn serve_pages(
@@ -33,6 +35,25 @@ pub(super) async fn serve_pages(
     }
     match api.files.page_redirect(path) {
         Some(location) => (StatusCode::FOUND, [(LOCATION, location)]).into_response(),
-        None => api.files.app(&api.context).await.into_response(),
+        None => page(&api).await.into_response(),
+    }
+}
+
+/// Returns the page of the application; the built-in one where no other is named.
+///
+/// # Errors
+/// `NotFound` when it cannot be read.
+async fn page(api: &Api) -> Result<Response, ApiError> {
+    let Some(app) = api.files.app.clone() else {
+        return Ok(console::page());
+    };
+    let read = api.context.spawn_blocking(move || std::fs::read(app)).await;
+    match read {
+        Ok(Ok(page)) => Ok(served("index.html", page)),
+        Ok(Err(error)) => {
+            tracing::warn!("the file of the option app cannot be read: {error}");
+            Err(absent())
+        }
+        Err(_) => Err(absent()),
     }
 }

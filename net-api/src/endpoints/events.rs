@@ -8,7 +8,7 @@ use axum::response::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Uri};
 
-use crate::answers::check_takes_events;
+use crate::accept::check_takes_events;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::events::{EventStream, parse_id};

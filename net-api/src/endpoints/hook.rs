@@ -14,9 +14,9 @@ use saline_messages::Arguments;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
 use crate::login::{Login, TOKEN_HEADER};
 use crate::lowstate;
+use crate::whole_body::WholeBody;
 
 /// The tag of a hook without an end of its own. Those of others are below it.
 const TAG: &str = "salt/netapi/hook";

@@ -18,10 +18,11 @@ use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::forwarded::OwnOrigin;
-use crate::limits::{LOGIN_TIMEOUT, WholeBody};
+use crate::limits::LOGIN_TIMEOUT;
 use crate::login::{LoginOrigin, TOKEN_HEADER, set_cookie, write};
 use crate::lowstate::{self, Chunk};
 use crate::temporary_login::TemporaryLogin;
+use crate::whole_body::WholeBody;
 
 /// A login that succeeded. It ends when this is dropped, unless it is kept.
 pub(super) struct UserLogin {

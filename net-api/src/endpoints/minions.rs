@@ -13,9 +13,9 @@ use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
 use crate::login::Login;
 use crate::lowstate::{self, Chunk};
+use crate::whole_body::WholeBody;
 
 /// Returns the grains of every minion.
 pub(super) async fn all(

@@ -30,8 +30,6 @@ use crate::deadline;
 use crate::error::ApiError;
 use crate::request_log;
 
-pub(crate) use static_files::StaticFiles;
-
 /// Returns the paths of the API with what answers them.
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let mut router = Router::new()

@@ -13,9 +13,9 @@ use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
 use crate::login::Login;
 use crate::lowstate;
+use crate::whole_body::WholeBody;
 
 /// Names the clients.
 pub(super) async fn welcome(format: Format) -> Response {

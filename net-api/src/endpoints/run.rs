@@ -13,9 +13,9 @@ use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
 use crate::login::parse;
 use crate::lowstate::{self, Chunk};
+use crate::whole_body::WholeBody;
 
 /// Carries out the chunks of the body. Each has a token, or the name, password and way of a login that lasts for it alone.
 pub(super) async fn run(

@@ -11,7 +11,7 @@ use super::login::of_body;
 use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
-use crate::limits::WholeBody;
+use crate::whole_body::WholeBody;
 
 /// Logs a user in. Returns the login in a bare list, as Salt does here.
 pub(super) async fn make(
