@@ -70,7 +70,8 @@ fn signatures_are_those_of_salt() {
             "cache.grains",
             "[tgt, tgt_type, include_unknown] = [*, glob, false]",
         ),
-        ("manage.up", "null = null"),
+        // Of Salt's manage.present.
+        ("manage.up", "[show_ip] = [false]"),
         ("config.get", "[key, default, delimiter] = [, :]"),
         ("config.values", "null = null"),
     ] {
