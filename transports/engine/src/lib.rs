@@ -16,6 +16,28 @@
 //! | `state` | the state machines: they take events and the time, and do no input or output |
 //! | `client`, `server` | drive the state machines with Tokio |
 //! | `fuzzing` | the reader of frames, for the fuzz targets |
+//!
+//! # A message's walk
+//!
+//! 1. A caller's request goes into `state::PendingRequests` and wakes the writer of the client's
+//!    connection, which takes what is queued, stages it (`StagedRequests`) and writes it in one call. A
+//!    request whose first byte the pipe accepted is *sent*; one that is only staged is taken back when
+//!    its caller goes, its deadline passes or the connection is lost.
+//! 2. The server's reader decodes frames (`wire::FrameReader`), takes a permit for each request
+//!    (`state::Inbox`) and queues it for the handler. The answer goes into the connection's
+//!    `state::OutboundQueue`, in front of publications.
+//! 3. A publication is encoded once. `state::Hub` finds its subscribers in one sorted index and queues
+//!    it for each connection. A queue that is full drops for its connection alone, counts for each
+//!    subscription, and tells the loss at its place.
+//! 4. `client::supervisor` serves a connection until it ends, tells subscribers of the change, and
+//!    dials again with backoff. Every subscription is announced on the new connection; one that the
+//!    server refuses there ends, alone.
+//! 5. Both ends ping when they were silent, and judge silence by `state::IdleTimer`.
+//!
+//! The engine does not serve a messaging system, which has no connection to give: zeromq keeps libzmq's
+//! publications, which are numbered because libzmq drops silently. It does not serve several streams of
+//! one connection either: over QUIC a large message delays those behind it on its connection, and large
+//! returns travel in parts.
 
 mod alarm;
 mod client;
