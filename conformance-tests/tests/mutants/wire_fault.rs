@@ -67,6 +67,8 @@ pub enum WireFault {
     TakeLarge,
     /// Only whole messages are signs of life.
     MessagesAreLife,
+    /// A message that takes longer to write than a peer may be silent ends the link.
+    HurriedWriter,
     /// A subscription that is refused stays, and nobody is told.
     RefusedStays,
     /// A subscription that is refused ends the link, each time.
@@ -148,6 +150,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::AnyDescriptors, &["LIM-021"]),
     (WireFault::TakeLarge, &["LIM-018"]),
     (WireFault::MessagesAreLife, &["CON-034"]),
+    (WireFault::HurriedWriter, &["CON-034"]),
     (WireFault::RefusedStays, &["CON-035"]),
     (WireFault::DialForEver, &["CON-035"]),
     (WireFault::NoBackoff, &["CON-036"]),

@@ -54,6 +54,7 @@ async fn carry(client: Raw, server: Place, faults: Arc<NetworkFaults>, front: us
         // Best effort: slices that are joined again are no slices, and an end that is not a reset
         // is an end all the same.
         let _ = stream.at_once();
+        let _ = stream.keep_little();
         let _ = stream.reset_at_the_end();
     }
     let whole = client.keeps_boundaries();

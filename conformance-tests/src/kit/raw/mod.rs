@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use saline_protocol::transport::{self, Address, Clock, Endpoint, HostPort};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -24,6 +25,9 @@ pub(crate) use pipes::{RawConnections, RawPipe, RawPipes};
 
 use super::World;
 use crate::{Expecting, Outcome, UnixSocket, Wire};
+
+/// Bytes that wait at a socket which keeps little: some times what the loopback sends at once, so that a full one costs no time-out of TCP.
+const LITTLE: usize = 256 * 1024;
 
 /// Where a raw socket connects to.
 #[derive(Debug, Clone)]
@@ -172,6 +176,14 @@ impl Raw {
         Ok(())
     }
 
+    /// Makes the system keep little of what arrives and is not read, so that a sender soon waits.
+    pub fn keep_little(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => Ok(set_socket_recv_buffer_size(stream, LITTLE)?),
+            Self::Unix(_) | Self::Packets(_) | Self::Pipe(_) => Ok(()),
+        }
+    }
+
     /// Whether what is written arrives in the pieces in which it was written.
     pub fn keeps_boundaries(&self) -> bool {
         matches!(self, Self::Packets(_))
@@ -243,6 +255,8 @@ impl RawListener {
         Ok(match like {
             Place::Address(_) => {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+                // Those that are accepted keep as much.
+                set_socket_recv_buffer_size(&listener, LITTLE)?;
                 let at = Place::Address(listener.local_addr()?);
                 (Self::Tcp(listener), at)
             }

@@ -11,8 +11,9 @@ use crate::kit::{PING, TEST_TIMEOUT, World, exact, number, numbered, payload, to
 use crate::{Expecting, Outcome, Wire};
 
 pub(super) async fn long_message(world: Arc<World>) -> Outcome {
-    /// Bytes in a second; a message takes three times as long as a peer may be silent.
-    const PACE: usize = 1_000_000;
+    /// Bytes in a second; a message takes three times as long as a peer may be silent, and is larger than what sockets of
+    /// the system take of it at once, so that whoever writes it waits as well.
+    const PACE: usize = 8_000_000;
     let size = PACE * 6 * PING.as_millis() as usize / 1000;
     let (host, proxy, caller) = stage(&world).await?;
     let host = host.echoing(&world);

@@ -118,7 +118,12 @@ async fn write(
                 wire::write(&mut to, &Frame::new(wire::ADMITTED, 0, "")).await?;
             }
             (answer, permits) = outbox.next() => {
-                wire::write(&mut to, &answer).await?;
+                let written = wire::write(&mut to, &answer);
+                let until = Clock.after(match core.kind.fault {
+                    WireFault::HurriedWriter => core.context.limits.ping_interval * 2,
+                    _ => NEVER,
+                });
+                Clock.deadline(until, written).await.map_err(io::Error::other)??;
                 drop(permits);
             }
             Some(frame) = queued.recv() => wire::write(&mut to, &frame).await?,

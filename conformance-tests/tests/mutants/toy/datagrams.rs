@@ -75,7 +75,8 @@ async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Vec<u8>>, way: Wa
     while end.is_none() || !unacknowledged.is_empty() {
         let last = end.unwrap_or(again);
         tokio::select! {
-            datagram = arrived.recv() => {
+            // What has no room waits in the channel, which has room for a window.
+            datagram = arrived.recv(), if ready.len() < INSIDE => {
                 let Some(datagram) = datagram else { break };
                 if datagram.first() == Some(&BYE) {
                     break;
@@ -85,7 +86,7 @@ async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Vec<u8>>, way: Wa
                 match head[0] {
                     DATA => {
                         let ahead = number.wrapping_sub(expected) as usize;
-                        if ahead < WINDOW && ready.len() < INSIDE {
+                        if ahead < WINDOW {
                             early.insert(number, bytes.to_vec());
                         }
                         while let Some(bytes) = early.remove(&expected) {
