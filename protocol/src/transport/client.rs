@@ -12,7 +12,8 @@ use super::{Endpoint, Instant, Result, Subscriber, TopicFilter};
 ///
 /// # Contract
 /// - A request has exactly one outcome: its own reply or one error. A reply that comes too late is
-///   discarded, never given to another caller (`REQ-001`, `REQ-004`).
+///   discarded, never given to another caller (`REQ-001`, `REQ-004`). So what a request travels with to be told from others is not
+///   used again while such a reply may come: numbers have 64 bits, or at least 32 that only count up.
 /// - Nothing is ever sent twice, not even what was surely not received. Whether to ask again is
 ///   decided above.
 /// - Reconnecting is the client's own business: backoff with jitter from the context, names

@@ -43,7 +43,7 @@ pub const ALL: &[Requirement] = &[
         level: Level::Must,
         sentence: "A reply that comes after its request has timed out is discarded and never given to another request.",
         why: "The classic of lock-step sockets: after one time-out every caller gets its predecessor's reply.",
-        look_at: "numbers of requests that are used again; matching by order",
+        look_at: "numbers of requests that are used again, which those of 16 bits are after 65,536 requests; matching by order",
         needs: &[],
         run: |world| Box::pin(matching::late_reply_discarded(world)),
     },

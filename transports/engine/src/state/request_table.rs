@@ -242,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn no_number_comes_again_between_a_time_out_and_a_reply_that_is_late() {
+        // More than sixteen bits have.
+        const REQUESTS: usize = 70_000;
+        let mut table = RequestTable::default();
+        let mut numbers = std::collections::HashSet::new();
+        for _ in 0..REQUESTS {
+            let id = insert(&mut table, "");
+            table.release(id);
+            assert!(numbers.insert(id), "{id:x} comes again");
+        }
+        assert_eq!(table.entries.len(), 1);
+    }
+
+    #[test]
     fn a_request_that_is_put_back_comes_first_again() {
         let mut table = RequestTable::default();
         let ids = ["a", "b", "c"].map(|payload| insert(&mut table, payload));
