@@ -33,6 +33,7 @@ mod memory;
 mod mine;
 mod monitoring;
 mod moving;
+mod nats;
 mod outliving_jobs;
 mod own_functions;
 mod pam;

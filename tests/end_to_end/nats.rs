@@ -1,0 +1,72 @@
+//! A fleet over a server of NATS, beside another transport. Where nats-server is not installed, that is said, and nothing is tested.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use rustix::process::Signal;
+use saline_testing::{Fleet, NatsServer};
+
+fn json(fleet: &Fleet, program: &str, arguments: &[&str]) -> serde_json::Value {
+    let arguments = [arguments, &["--out", "json"]].concat();
+    let said = fleet.run(program, &arguments).expect(0);
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+#[test]
+fn minions_come_over_nats_beside_others_and_move_to_it() {
+    let Some(mut server) = NatsServer::start("") else {
+        return;
+    };
+    let section = format!(
+        "nats: {{servers: ['{}'], subject: saline.e2e}}\n",
+        server.address()
+    );
+    let mut fleet = Fleet::new("[zeromq, nats]", &format!("auto_accept: True\n{section}"));
+    fleet.start_master();
+    fleet.transport = "zeromq";
+    fleet.start_minion("m1");
+    fleet.transport = "nats";
+    fleet.start_minion_with("m2", &section);
+    for id in ["m1", "m2"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    let on = |fleet: &Fleet| json(fleet, "saline-run", &["manage.transports"]);
+    let ping = |fleet: &Fleet| json(fleet, "saline", &["*", "test.ping", "--static"]);
+    let both = serde_json::json!({"m1": true, "m2": true});
+    assert_eq!(ping(&fleet), both);
+    assert_eq!(
+        on(&fleet),
+        serde_json::json!({"zeromq": ["m1"], "nats": ["m2"]})
+    );
+
+    let path = fleet.minion_config("m1").join("minion");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let moved = text.replace(
+        "transport: zeromq\n",
+        &format!("transport: [nats, zeromq]\n{section}"),
+    );
+    assert_ne!(text, moved);
+    std::fs::write(&path, moved).unwrap();
+    fleet.minions["m1"].signal(Signal::HUP);
+    fleet.minions["m1"].log.wait_for("moving from zeromq://", 1);
+    fleet.minions["m1"]
+        .log
+        .wait_for("subscribed to publications at nats://", 1);
+    assert_eq!(ping(&fleet), both);
+    assert_eq!(
+        on(&fleet),
+        serde_json::json!({"zeromq": [], "nats": ["m1", "m2"]})
+    );
+
+    // NATS dies and comes back; master and minions dial it again.
+    server.kill();
+    fleet.master().log.wait_for("the link to NATS is lost", 1);
+    server.start_again();
+    fleet.master().log.wait_for("serving over NATS again", 1);
+    for id in ["m1", "m2"] {
+        let log = &fleet.minions[id].log;
+        log.wait_for("the connection to the master is back", 1);
+    }
+    assert_eq!(ping(&fleet), both);
+}
