@@ -12,7 +12,7 @@ use crate::configuration::Configuration;
 use crate::error::ApiError;
 
 /// How long a connection may take to be made, and a ping to be answered.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long it takes until a connection that could not be made is tried again, though nobody asks for it: a key that waits on the
 /// master is shown there, and is let in soon after it was accepted.

@@ -3,7 +3,7 @@
 //! is gone from the disk before it is said to be. Whoever looks one up never waits for the disk: changes are made one after the
 //! other under a lock of their own, and those in memory take a moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -23,6 +23,9 @@ const MAX_OF_USER: usize = 100;
 
 /// The most logins of all users. The oldest of the user who has most ends for another one.
 const MAX_LOGINS: usize = 10_000;
+
+/// How many tokens are remembered that were ended. More logins than that are not under way at once.
+const MAX_ENDED: usize = 4_096;
 
 /// How far the master's time may be behind the time at which somebody logged in, in milliseconds: the clock of the machine was
 /// set a little back while no master ran. A login that is further ahead was made before the time was set back.
@@ -85,6 +88,31 @@ pub(crate) enum LoginOutcome {
     TokenTaken,
     /// Logins were revoked since its check began: the check has to be made again.
     Revoked,
+    /// Its token was ended before it was there: whoever logged in has given the login up.
+    Ended,
+}
+
+/// The tokens that were ended last. Whoever gives a login up ends its token, also while the password is checked: what is made after that
+/// would be valid until it expires, and nobody would use it.
+#[derive(Debug, Default)]
+struct EndedTokens {
+    digests: HashSet<Digest>,
+    /// The same, the oldest first.
+    order: VecDeque<Digest>,
+}
+
+impl EndedTokens {
+    fn note(&mut self, digest: Digest) {
+        if !self.digests.insert(digest) {
+            return;
+        }
+        self.order.push_back(digest);
+        if self.order.len() > MAX_ENDED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.digests.remove(&oldest);
+        }
+    }
 }
 
 /// The logins of a master.
@@ -96,6 +124,8 @@ pub(crate) struct LoginStore {
     logins: RwLock<Logins>,
     /// Changed by whoever has the lock of the connection.
     revocations: AtomicU64,
+    /// Looked at and changed by whoever has the lock of the connection.
+    ended: Mutex<EndedTokens>,
 }
 
 /// Logins by the digests of their tokens.
@@ -129,6 +159,7 @@ impl LoginStore {
             connection: Mutex::new(connection),
             logins: RwLock::new(logins),
             revocations: AtomicU64::new(0),
+            ended: Mutex::default(),
         })
     }
 
@@ -150,6 +181,10 @@ impl LoginStore {
     ) -> Result<LoginOutcome, StoreError> {
         let digest = digest_of(&new.token);
         let mut connection = self.connection();
+        // Before the revocations: a check that is made again is for nobody.
+        if self.ended().digests.contains(&digest) {
+            return Ok(LoginOutcome::Ended);
+        }
         if self.revocations() != begun {
             return Ok(LoginOutcome::Revoked);
         }
@@ -198,13 +233,15 @@ impl LoginStore {
         login.filter(|login| login.is_valid(now))
     }
 
-    /// Ends the login of a token. Returns it; none if there was none. Blocks on the disk.
+    /// Ends the login of a token, for good: the same token is that of no later login. Returns the login; none if there was none. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// When the disk fails: it stays.
     pub(crate) fn end(&self, token: &LoginToken) -> Result<Option<Arc<Login>>, StoreError> {
         let digest = digest_of(token);
         let mut connection = self.connection();
+        self.ended().note(digest);
         let ended = self.logins().get(&digest).cloned();
         if ended.is_some() {
             self.remove(&mut connection, &[digest])?;
@@ -279,6 +316,10 @@ impl LoginStore {
         self.connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, EndedTokens> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn logins(&self) -> RwLockReadGuard<'_, Logins> {

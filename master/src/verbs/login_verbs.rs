@@ -112,7 +112,10 @@ impl LoginVerbs {
         };
         let login = match made? {
             LoginOutcome::LoggedIn(login) => login,
-            LoginOutcome::TokenTaken => return Ok(self.refuse(principal, &request).await),
+            // Nobody reads the reply to a login that was given up.
+            LoginOutcome::TokenTaken | LoginOutcome::Ended => {
+                return Ok(self.refuse(principal, &request).await);
+            }
             LoginOutcome::Revoked => {
                 // The line above says that the user is logged in.
                 let _ = self.refuse(principal, &request).await;
@@ -321,6 +324,22 @@ mod tests {
             "{again:?}"
         );
         assert!(verbs.is_valid(&token));
+    }
+
+    #[tokio::test]
+    async fn a_login_that_was_given_up_while_its_password_was_checked_is_not_made() {
+        let rules = rules_of("ann").external_auth;
+        let master = TestMaster::start(|config| config.external_auth = rules).await;
+        let verbs = master.state.operator_verbs().logins;
+        let token = request().token;
+        let mut logging_in = pin!(verbs.log_in(&Principal::LocalRoot, request()));
+        assert!(is_waiting(logging_in.as_mut()), "the password is checked");
+        let ended = verbs.log_out(&Principal::LocalRoot, token).await;
+        assert_eq!(ended.unwrap(), OperatorReply::LoggedOut);
+        let reply = logging_in.await.unwrap();
+        assert_eq!(reply, OperatorReply::Login(LoginReply::Refused));
+        assert!(!verbs.is_valid(&token));
+        assert!(verbs.logins.list(verbs.clock.now()).is_empty());
     }
 
     #[tokio::test]

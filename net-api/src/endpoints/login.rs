@@ -163,13 +163,14 @@ fn has_to_wait() -> ApiError {
 type LoginResult = Result<(LoggedIn, TemporaryLogin), ApiError>;
 
 /// Has the master log a user in, and tries again while logins have to wait and somebody waits for the `answer`. When this is dropped or
-/// fails in the midst, the login is ended; one that the master makes after that, because a check by PAM takes so long, stays
-/// until it expires.
+/// fails in the midst, the login is ended: the master makes none with its token after that, however long a check by PAM takes.
 async fn ask_master(
     api: &Arc<Api>,
     request: LoginRequest,
     answer: &mut oneshot::Sender<LoginResult>,
 ) -> LoginResult {
+    // A request waits half a minute for a master that is away, so that a restart is not noticed; nobody waits so long for a login.
+    api.master.ping().await?;
     let client = api.master.client().await?;
     loop {
         let login = TemporaryLogin::new(Arc::clone(api), request.token);

@@ -1,7 +1,8 @@
-//! Requests whose clients go, or send only the beginning of what they say.
+//! Requests whose clients go, or send only the beginning of what they say, and those whose master is away.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -57,4 +58,18 @@ fn a_hook_without_a_login_is_refused_before_its_body() {
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 401");
+}
+
+#[test]
+fn a_login_is_told_within_seconds_that_the_master_is_away() {
+    let mut fleet = fleet_with_users(&[]);
+    let api = Api::start(&fleet);
+    log_in(&api, "alice");
+    fleet.kill_master();
+    let begun = Instant::now();
+    let login = api.ask("/login", &["-d", "username=alice&password=any&eauth=auto"]);
+    assert_eq!(login.status, 503, "{login:?}");
+    // Other requests to the master wait half a minute for its restart.
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
 }

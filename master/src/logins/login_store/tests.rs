@@ -11,7 +11,7 @@ impl LoginStore {
     fn make_now(&self, new: NewLogin, now: MasterTime) -> Result<Option<Arc<Login>>, StoreError> {
         Ok(match self.make(new, self.revocations(), now)? {
             LoginOutcome::LoggedIn(login) => Some(login),
-            LoginOutcome::TokenTaken | LoginOutcome::Revoked => None,
+            LoginOutcome::TokenTaken | LoginOutcome::Revoked | LoginOutcome::Ended => None,
         })
     }
 }
@@ -186,4 +186,25 @@ fn the_oldest_login_of_a_user_ends_for_another_one() {
     assert!(store.find(&token(1), NOW + 100).is_some());
     assert!(store.find(&token(9_999), NOW + 100).is_some());
     assert_eq!(store.list(NOW + 100).len(), 101);
+}
+
+#[test]
+fn a_token_that_was_ended_is_that_of_no_later_login() {
+    let place = Place::new();
+    let store = place.open();
+    // While the password is checked, and while a repeated request is.
+    assert_eq!(store.end(&token(1)).unwrap(), None);
+    let made = store.make(login(1, "alice"), store.revocations(), NOW);
+    assert_eq!(made.unwrap(), LoginOutcome::Ended);
+    store.make_now(login(2, "alice"), NOW).unwrap().unwrap();
+    assert!(store.end(&token(2)).unwrap().is_some());
+    assert_eq!(store.make_now(login(2, "alice"), NOW).unwrap(), None);
+    assert_eq!(store.list(NOW), []);
+    // What is remembered of them has a bound.
+    for number in 3..=u32::try_from(MAX_ENDED).unwrap() + 3 {
+        store.end(&token(number)).unwrap();
+    }
+    let ended = store.ended();
+    assert_eq!(ended.digests.len(), MAX_ENDED);
+    assert_eq!(ended.order.len(), MAX_ENDED);
 }
