@@ -9,6 +9,7 @@ use saline_config::{ConfigError, Loaded, MasterConfig};
 use saline_daemon::{OwnUser, check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
+use crate::logins::UserFile;
 use crate::server::network_ports;
 use crate::settings::IdFile;
 
@@ -57,6 +58,11 @@ pub(crate) fn check(
         }
     }
     let mut warnings = loaded.warnings;
+    if let Some(path) = &config.external_auth.user_file {
+        // A master starts without it, and reads it for each login.
+        let found = UserFile::check(path);
+        warnings.extend(found.unwrap_or_else(|error| Some(error.to_string())));
+    }
     warnings.extend(own_user.unreadable_again(load));
     Ok(warnings)
 }

@@ -57,6 +57,32 @@ fn as_user(fleet: &Fleet, user: &str, password: &str, order: &[&str]) -> Command
 }
 
 #[test]
+fn a_check_tells_that_nobody_can_log_in_by_the_file_of_users() {
+    let fleet = start(RULES);
+    let right = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(!right.stderr.contains("log in"), "{}", right.stderr);
+    let users = fleet.path("master/users");
+    let text = fs::read_to_string(&users).unwrap();
+    fs::write(&users, "alice:correct horse\n").unwrap();
+    let wrong = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(wrong.stderr.contains("line 1: "), "{}", wrong.stderr);
+    assert!(!wrong.stderr.contains("horse"), "{}", wrong.stderr);
+    fs::write(&users, text).unwrap();
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(open.stderr.contains("chmod o-r"), "{}", open.stderr);
+    fs::remove_file(&users).unwrap();
+    let missing = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(
+        missing
+            .stderr
+            .contains("/users, by which nobody can log in"),
+        "{}",
+        missing.stderr
+    );
+}
+
+#[test]
 fn a_user_runs_what_the_rules_allow_and_nothing_else() {
     let fleet = start(RULES);
     let alice = |order: &[&str]| as_user(&fleet, "alice", "correct horse", order);

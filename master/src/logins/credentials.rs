@@ -177,11 +177,8 @@ fn groups_of(
 ) -> Option<Vec<String>> {
     let (name, password) = (&*request.user, request.password.expose());
     let users = match (way, &auth.user_file) {
-        (Some(LoginWay::File), Some(path)) => UserFile::read(path).unwrap_or_else(|why| {
-            tracing::error!(
-                "nobody can log in by the file of users {}: {why}",
-                path.display()
-            );
+        (Some(LoginWay::File), Some(path)) => UserFile::read(path).unwrap_or_else(|error| {
+            tracing::error!("{error}");
             UserFile::default()
         }),
         _ => UserFile::default(),

@@ -19,3 +19,4 @@ pub(crate) use credentials::{Checked, Credentials};
 pub(crate) use login_store::{Login, LoginOutcome, LoginStore, NewLogin};
 pub(crate) use pam_accounts::PamAccounts;
 pub(crate) use password_hash::PasswordHash;
+pub(crate) use user_file::UserFile;

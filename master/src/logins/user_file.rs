@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use saline_private_files::{changeable, mode_for_others};
 
@@ -17,9 +17,18 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 /// The mode bit that lets every user read a file.
 const ALL_READ: u32 = 0o004;
 
+/// The reason why nobody can log in by a file of users.
+#[derive(Debug, thiserror::Error)]
+#[error("external_auth has ^filename: {}, by which nobody can log in: {why}", path.display())]
+pub(crate) struct UserFileError {
+    path: PathBuf,
+    /// What is wrong and what to do, without a hash.
+    why: String,
+}
+
 /// The file of users as it was read.
 #[derive(Debug, Default)]
-pub(super) struct UserFile(HashMap<String, User>);
+pub(crate) struct UserFile(HashMap<String, User>);
 
 /// A user in the file.
 #[derive(Debug)]
@@ -32,29 +41,59 @@ impl UserFile {
     /// Reads the file. Blocks on the disk.
     ///
     /// # Errors
-    /// When it cannot be read, others can change it, or a line is malformed: one line that says why, without a hash.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let found = file.metadata().map_err(|error| error.to_string())?;
+    /// When it cannot be read, others can change it, or a line is malformed.
+    pub(super) fn read(path: &Path) -> Result<Self, UserFileError> {
+        let (users, warning) = Self::read_and_look(path)?;
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        Ok(users)
+    }
+
+    /// Looks whether users can log in by the file. Blocks on the disk. Returns a warning about who can read it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn check(path: &Path) -> Result<Option<String>, UserFileError> {
+        Self::read_and_look(path).map(|(_, warning)| warning)
+    }
+
+    fn read_and_look(path: &Path) -> Result<(Self, Option<String>), UserFileError> {
+        let wrong = |why: String| UserFileError {
+            path: path.to_owned(),
+            why,
+        };
+        let unreadable = |error: io::Error| wrong(unreadable(&error));
+        let file = File::open(path).map_err(unreadable)?;
+        let found = file.metadata().map_err(unreadable)?;
         if changeable(&found).is_some() {
-            return Err(
+            return Err(wrong(
                 "somebody other than root and the master's user can change it: chown and chmod go-w it"
                     .to_owned(),
-            );
+            ));
         }
-        if mode_for_others(&found).is_some_and(|mode| mode & ALL_READ != 0) {
-            tracing::warn!(
+        let is_open = mode_for_others(&found).is_some_and(|mode| mode & ALL_READ != 0);
+        let warning = is_open.then(|| {
+            format!(
                 "every user can read {}, which has hashes of passwords: chmod o-r it",
                 path.display()
-            );
-        }
+            )
+        });
         let mut text = String::new();
         let read = file.take(MAX_FILE + 1).read_to_string(&mut text);
-        read.map_err(|error| error.to_string())?;
+        read.map_err(unreadable)?;
         if text.len() as u64 > MAX_FILE {
-            return Err(format!("it has more than {MAX_FILE} bytes"));
+            return Err(wrong(format!(
+                "it has more than {MAX_FILE} bytes: remove users"
+            )));
         }
-        Self::parse(&text)
+        let users = Self::parse(&text);
+        let users = users.map_err(|why| {
+            wrong(format!(
+                "{why}: mend the line (saline-key --hash-password makes a hash)"
+            ))
+        })?;
+        Ok((users, warning))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -94,6 +133,21 @@ impl UserFile {
         let longest = hashes.max_by_key(|hash| hash.cost());
         longest.map_or_else(PasswordHash::of_nobody, PasswordHash::clone)
     }
+}
+
+/// Returns why a file cannot be read, and what to do.
+fn unreadable(error: &io::Error) -> String {
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "make it, with a line user:HASH for each user (saline-key --hash-password makes the hash), for root and the group of \
+             the master's user, mode 0640"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "let the master's user read it and go through its folders (chgrp, chmod 0640)"
+        }
+        _ => "put a file of text there, with a line user:HASH for each user",
+    };
+    format!("{error}: {what}")
 }
 
 impl User {
@@ -163,7 +217,32 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         assert!(UserFile::read(&path).is_ok());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(UserFile::read(&path).unwrap_err().contains("can change it"));
+        let told = UserFile::read(&path).unwrap_err().to_string();
+        assert!(told.contains("can change it"), "{told}");
+    }
+
+    #[test]
+    fn a_check_tells_what_is_wrong_with_the_file_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        let told = |path: &Path| UserFile::check(path).unwrap_err().to_string();
+        let missing = told(&path);
+        assert!(missing.contains("saline-key --hash-password"), "{missing}");
+        let shown = path.display().to_string();
+        assert!(missing.contains(&shown), "{missing}");
+        let folder_told = told(folder.path());
+        assert!(folder_told.contains("a file of text"), "{folder_told}");
+        std::fs::write(&path, "alice:hunter2\n").unwrap();
+        let line = told(&path);
+        assert!(line.contains("line 1"), "{line}");
+        assert!(!line.contains("hunter2") && !line.contains('\n'), "{line}");
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+        std::fs::write(&path, "").unwrap();
+        mode(0o640).unwrap();
+        assert_eq!(UserFile::check(&path).unwrap(), None);
+        mode(0o644).unwrap();
+        let warning = UserFile::check(&path).unwrap().unwrap();
+        assert!(warning.contains("chmod o-r"), "{warning}");
     }
 
     proptest! {
