@@ -1,4 +1,4 @@
-//! What a host of the HTTP API may do in its own name.
+//! What a host of the HTTP API may do in its own name, and the events of its hooks.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(super) fn judge_api(
             });
         }
         (Action::BeginRun, About::Function { fun, arguments, .. }) => {
-            if fun == HOOK_RUNNER && fires_hook(arguments) {
+            if fires_hook(fun, arguments) {
                 return Ok(Allowed {
                     rule: Cow::Borrowed("events of its hooks"),
                 });
@@ -51,9 +51,9 @@ pub(super) fn judge_api(
     })
 }
 
-/// Whether the arguments of `event.send` are those of a hook's event. They say once what the tag is.
-fn fires_hook(arguments: &PackedArguments) -> bool {
-    if arguments.as_packed().as_bytes().len() > MAX_HOOK {
+/// Whether a call of a runner fires the event of a hook: `event.send`, whose arguments say once what the tag is.
+pub(crate) fn fires_hook(fun: &str, arguments: &PackedArguments) -> bool {
+    if fun != HOOK_RUNNER || arguments.as_packed().as_bytes().len() > MAX_HOOK {
         return false;
     }
     let Ok(arguments) = arguments.unpack() else {

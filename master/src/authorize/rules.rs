@@ -6,6 +6,7 @@ use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
 use saline_targeting::TooManySteps;
 
+use super::api::fires_hook;
 use super::job_functions::shown;
 use super::{
     About, Action, Allowed, ExternalUser, JobFunction, LocalUser, Principal, Reached, Refusal,
@@ -17,6 +18,9 @@ const NAMED: usize = 3;
 
 /// The rule that lets everybody who is named reach what it ordered.
 const OWN_JOBS: &str = "its own jobs";
+
+/// The rule that lets every user who logs in fire the events of hooks: whoever has a login may post one.
+const HOOKS: &str = "events of hooks";
 
 /// The functions of the master that show, cancel and end jobs. Each leaves out or refuses those of others itself, so
 /// they take no rule.
@@ -96,6 +100,7 @@ impl<'a> Rules<'a> {
             })
         };
         let is_named = !self.own.is_empty();
+        let is_external = matches!(principal, Principal::ExternalUser(_));
         match action {
             Action::Publish => match about {
                 About::Function {
@@ -129,6 +134,11 @@ impl<'a> Rules<'a> {
             Action::BeginRun => match about {
                 About::Function { fun, .. } if is_named && OWN_JOB_RUNNERS.contains(&fun) => {
                     Ok(self.allowed(OWN_JOBS))
+                }
+                About::Function { fun, arguments, .. }
+                    if is_named && is_external && fires_hook(fun, arguments) =>
+                {
+                    Ok(self.allowed(HOOKS))
                 }
                 About::Function { fun, arguments, .. } => {
                     let mut runners = self

@@ -396,6 +396,35 @@ fn an_api_fires_the_events_of_its_hooks_and_begins_nothing_else() {
 }
 
 #[test]
+fn whoever_is_logged_in_fires_the_events_of_hooks_and_no_others() {
+    let rules = "external_auth: {auto: {ann: [test.ping]}}\npublisher_acl: {ann: [test.ping]}\n";
+    let sends = |principal: &Principal, tag: &str| {
+        let arguments = Arguments {
+            positional: vec![Value::from(tag)],
+            named: Vec::new(),
+        };
+        let about = About::Function {
+            fun: "event.send",
+            arguments: &arguments.pack(),
+            minions: Reached::NONE,
+            job: None,
+        };
+        let decided = authorizer(rules).authorize(principal, Action::BeginRun, about);
+        decided.map(|allowed| allowed.rule.into_owned()).ok()
+    };
+    let hook = "salt/netapi/hook/deploy/web1";
+    let (ann, bob) = (
+        external("ann", LoginWay::Auto),
+        external("bob", LoginWay::Auto),
+    );
+    let allowed = Some("external_auth: events of hooks".to_owned());
+    assert_eq!(sends(&ann, hook), allowed);
+    assert_eq!(sends(&ann, "my/event"), None);
+    assert_eq!(sends(&bob, hook), None, "without a rule there is no login");
+    assert_eq!(sends(&user("ann", &[]), hook), None);
+}
+
+#[test]
 fn every_action_stands_in_the_list_once() {
     let all: std::collections::BTreeSet<Action> = Action::ALL.into_iter().collect();
     assert_eq!(all.len(), Action::ALL.len());

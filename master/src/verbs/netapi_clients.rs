@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::authorize::fires_hook;
 use saline_messages::{KeyRequest, NetapiClient, OperatorRequest, RunnerRequest, TokenRequest};
 
 /// A kind of clients.
@@ -34,6 +35,12 @@ impl ClientKind {
             OperatorRequest::Publish(_)
             | OperatorRequest::Cancel { .. }
             | OperatorRequest::Upload(_) => Some(Self::Local),
+            // The events of hooks go by none.
+            OperatorRequest::Runner(RunnerRequest::Run(call))
+                if fires_hook(&call.fun, &call.arg) =>
+            {
+                None
+            }
             OperatorRequest::Runner(RunnerRequest::Run(_)) => Some(Self::Runner),
             OperatorRequest::Keys(
                 KeyRequest::Act { .. } | KeyRequest::ActOnApis { .. } | KeyRequest::RotateIdentity,

@@ -21,26 +21,27 @@ use crate::whole_body::WholeBody;
 /// The tag of a hook without an end of its own. Those of others are below it.
 const TAG: &str = "salt/netapi/hook";
 
-/// The login that a hook needs, unless hooks are taken without one. Settled before the body is read.
-pub(super) struct HookLogin;
+/// The login that a hook needs; none where hooks are taken without one. Settled before the body is read.
+pub(super) struct HookLogin(Option<Login>);
 
 impl FromRequestParts<Arc<Api>> for HookLogin {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, ApiError> {
-        if !api.open_hooks {
-            Login::from_request_parts(parts, api).await?;
+        if api.open_hooks {
+            return Ok(Self(None));
         }
-        Ok(Self)
+        let login = Login::from_request_parts(parts, api).await?;
+        Ok(Self(Some(login)))
     }
 }
 
-/// Fires an event with what was posted, in the name of the API. Its tag ends as the path does; a path with no end of its own is
+/// Fires an event with what was posted, in the name of the user who is logged in, or of the API where nobody has to be. Its tag ends as the path does; a path with no end of its own is
 /// taken too, as by Salt.
 pub(super) async fn fire(
     State(api): State<Arc<Api>>,
     format: Format,
-    _: HookLogin,
+    HookLogin(login): HookLogin,
     below: Option<Path<String>>,
     headers: HeaderMap,
     WholeBody(body): WholeBody,
@@ -68,7 +69,12 @@ pub(super) async fn fire(
         named: Vec::new(),
     };
     let spec = RunnerSpec::new("event.send").with_arguments(arguments);
-    let end = api.master.client().await?.runner(spec)?.end().await?;
+    let run = match login {
+        // No client of netapi_enable_clients: whoever has a login may fire the events of hooks.
+        Some(Login(token)) => api.master.acting(token, None).await?.runner(spec)?,
+        None => api.master.client().await?.runner(spec)?,
+    };
+    let end = run.end().await?;
     match end.error {
         Some(error) => Err(ApiError::BadRequest(error)),
         None => Ok(format.answer(Value::map([("success", Value::Bool(true))]))),

@@ -70,6 +70,15 @@ fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static st
     let keys = json!([{"client": "wheel", "fun": "key.list_all"}]);
     assert_eq!(api.post("/", &token, &keys).status, 401);
 
+    // The event of a hook is fired by the user, through the key of the API.
+    let hook = api.post("/hook/build", &token, &json!({"a": 1}));
+    assert_eq!(hook.expect(200), json!({"success": true}));
+    let audited = fleet.path("master/var/log/saline/master-audit.log");
+    let audited = fs::read_to_string(audited).unwrap();
+    let fired = audited.lines().find(|line| line.contains("event.send"));
+    let by = "external user alice (auto, through API web)";
+    assert!(fired.is_some_and(|line| line.contains(by)), "{audited}");
+
     fleet.kill_master();
     fleet.start_master();
     fleet.minions["m1"].log.wait_for("subscribed", 2);

@@ -7,6 +7,7 @@ mod console;
 pub mod elsewhere;
 mod events;
 mod files;
+mod hooks;
 mod http;
 mod left_jobs;
 mod memory;
