@@ -1,11 +1,11 @@
-//! Runners: functions that the master carries out.
+//! Runners and wheels: functions that the master carries out.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    Arguments, Incoming, Jid, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd,
-    RunnerReply, RunnerRequest, decode,
+    Arguments, Incoming, Jid, OperatorReply, OperatorRequest, RequestId, RunKind, RunnerCall,
+    RunnerEnd, RunnerReply, RunnerRequest, decode,
 };
 
 use crate::ClientError;
@@ -14,6 +14,8 @@ use crate::master::Master;
 /// The description of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunnerSpec {
+    /// The kind of the function.
+    pub kind: RunKind,
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments of the function.
@@ -25,14 +27,22 @@ pub struct RunnerSpec {
 }
 
 impl RunnerSpec {
-    /// Describes a run of `fun` without arguments, asked by `root`.
+    /// Describes a run of the runner `fun` without arguments, asked by `root`.
     pub fn new(fun: impl Into<String>) -> Self {
         Self {
+            kind: RunKind::Runner,
             fun: fun.into(),
             arg: Arguments::default(),
             user: "root".to_owned(),
             timeout: None,
         }
+    }
+
+    /// Has the run be one of a function of this kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: RunKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Sets the arguments.
@@ -75,6 +85,7 @@ impl RunnerRun {
             master,
             call: RunnerCall {
                 request_id: RequestId::random().map_err(|_| ClientError::Randomness)?,
+                kind: spec.kind,
                 fun: spec.fun,
                 arg: spec.arg.pack(),
                 user: spec.user,

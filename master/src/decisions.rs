@@ -103,7 +103,7 @@ impl Decisions {
         }
     }
 
-    /// Decides about a run of a runner that is to begin, and has it in the audit file. Returns what the operator is warned of.
+    /// Decides about a run that is to begin, and has it in the audit file. Returns what the operator is warned of.
     ///
     /// # Errors
     /// As [`decide`](Self::decide).
@@ -124,7 +124,7 @@ impl Decisions {
             request: Some(call.request_id),
             ..Details::default()
         };
-        let decided = self.decide(principal, Action::BeginRun, about, details);
+        let decided = self.decide(principal, Action::of_run(call.kind), about, details);
         Ok(decided.await?.synced().await)
     }
 

@@ -34,7 +34,7 @@ use crate::logins::{Credentials, LoginStore, PamAccounts};
 use crate::maintenance::Maintenance;
 use crate::metrics::MasterMetrics;
 use crate::mine::Mine;
-use crate::orders::{CancelOrder, PublishOrder, TargetResolver, withdraw_unfollowed};
+use crate::orders::{CancelOrder, KeyOrder, PublishOrder, TargetResolver, withdraw_unfollowed};
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
     Revocation, WaitingPolls,
@@ -50,8 +50,8 @@ use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::stores::{Stores, durable_filter};
 use crate::verbs::{
-    CallStore, CallerVerbs, EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, LoginVerbs,
-    MinionVerbs, OperatorVerbs, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
+    CallStore, CallerVerbs, EventsVerb, JobQueries, LastSeenQueries, LoginVerbs, MinionVerbs,
+    OperatorVerbs, RunnerVerb, TargetQueries, TokenVerbs, UploadVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -407,12 +407,12 @@ impl MasterParts {
                 lookups: Semaphore::new(1),
             },
             cancel: self.cancel_verb(),
-            keys: self.key_verbs(),
+            keys: self.key_order(),
         }
     }
 
-    fn key_verbs(&self) -> KeyVerbs {
-        KeyVerbs {
+    fn key_order(&self) -> KeyOrder {
+        KeyOrder {
             decisions: self.decisions.clone(),
             master: self.signer.identity.public(),
             keys: self.keys.clone(),
@@ -434,7 +434,7 @@ impl MasterParts {
             durable: Arc::clone(&self.durable),
             jobs: Arc::clone(&self.jobs),
             runners,
-            keys: self.key_verbs(),
+            keys: self.key_order(),
             publish: self.publish_verb(),
             decisions: self.decisions.clone(),
             context: self.context.clone(),
@@ -512,6 +512,7 @@ impl MasterParts {
             durable: Arc::clone(&self.durable),
             publish: self.publish_verb(),
             cancel: self.cancel_verb(),
+            key_order: self.key_order(),
             listeners: Arc::clone(&self.listeners),
             versions: self.versions,
             settings: self.settings.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_messages::random;
-use saline_messages::{Arguments, RequestId, RunnerCall};
+use saline_messages::{Arguments, RequestId, RunKind, RunnerCall};
 use saline_protocol::transport::Context;
 use saline_schedule::{Due, RunGuard, Scheduler};
 
@@ -49,6 +49,7 @@ impl MasterSchedule {
         let no_randomness = |error: random::NoRandomness| error.to_string();
         let mut call = RunnerCall {
             request_id: RequestId::random().map_err(no_randomness)?,
+            kind: RunKind::Runner,
             fun: due.entry.function.clone(),
             arg: arguments.pack(),
             user: principal.owner(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Jid, MinionId};
+use super::{Jid, MinionId, RunKind};
 
 const AUTH: &str = "salt/auth";
 const KEY: &str = "salt/key";
@@ -11,7 +11,6 @@ const PRESENCE_PRESENT: &str = "salt/presence/present";
 const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
 const JOB: &str = "salt/job";
 const BATCH: &str = "salt/batch";
-const RUN: &str = "salt/run";
 const MINION: &str = "salt/minion";
 
 /// The tag of an event that a master fires. `Display` writes Salt's text, [`parse`](Self::parse)
@@ -32,8 +31,8 @@ pub enum EventTag {
     Job(Jid, JobEvent),
     /// `salt/batch/<jid>/…`: a batch made progress.
     Batch(Jid, BatchEvent),
-    /// `salt/run/<jid>/…`: a runner made progress.
-    Run(Jid, RunEvent),
+    /// `salt/run/<jid>/…` or `salt/wheel/<jid>/…`: a run of a function of the master made progress.
+    Run(RunKind, Jid, RunEvent),
     /// `salt/minion/<id>/<rest>`: an event that a minion fired, or that tells of one minion.
     Minion(MinionId, String),
 }
@@ -74,14 +73,14 @@ pub enum BatchEvent {
     Recover,
 }
 
-/// The progress of a runner that an event reports.
+/// The progress of a run that an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunEvent {
-    /// `new`: the runner was begun.
+    /// `new`: it was begun.
     New,
-    /// `progress`: the runner says what it does.
+    /// `progress`: it says what it does.
     Progress,
-    /// `ret`: the runner has ended.
+    /// `ret`: it has ended.
     Returned,
 }
 
@@ -89,6 +88,11 @@ impl EventTag {
     /// The segments that the tags of every event of `jid` begin with.
     pub fn below_job(jid: &Jid) -> String {
         format!("{JOB}/{jid}")
+    }
+
+    /// The segments that the tags of every event of a run begin with.
+    pub fn below_run(kind: RunKind, jid: &Jid) -> String {
+        format!("{}/{jid}", of_runs(kind))
     }
 
     /// The segments that the tags of the events of all jobs begin with.
@@ -150,11 +154,25 @@ impl EventTag {
         if let Some((jid, rest)) = below(BATCH) {
             return Some(Self::Batch(Jid::parse(jid).ok()?, BatchEvent::parse(rest)?));
         }
-        if let Some((jid, rest)) = below(RUN) {
-            return Some(Self::Run(Jid::parse(jid).ok()?, RunEvent::parse(rest)?));
+        for kind in RunKind::ALL {
+            if let Some((jid, rest)) = below(of_runs(kind)) {
+                return Some(Self::Run(
+                    kind,
+                    Jid::parse(jid).ok()?,
+                    RunEvent::parse(rest)?,
+                ));
+            }
         }
         let (id, rest) = below(MINION)?;
         Some(Self::Minion(MinionId::parse(id).ok()?, rest.to_owned()))
+    }
+}
+
+/// Returns the segments that the tags of the events of all runs of a kind begin with.
+fn of_runs(kind: RunKind) -> &'static str {
+    match kind {
+        RunKind::Runner => "salt/run",
+        RunKind::Wheel => "salt/wheel",
     }
 }
 
@@ -229,7 +247,9 @@ impl fmt::Display for EventTag {
             Self::PresenceDuplicate => f.write_str(PRESENCE_DUPLICATE),
             Self::Job(jid, event) => write!(f, "{JOB}/{jid}/{event}"),
             Self::Batch(jid, event) => write!(f, "{BATCH}/{jid}/{}", event.name()),
-            Self::Run(jid, event) => write!(f, "{RUN}/{jid}/{}", event.name()),
+            Self::Run(kind, jid, event) => {
+                write!(f, "{}/{}", Self::below_run(*kind, jid), event.name())
+            }
             Self::Minion(id, rest) => write!(f, "{MINION}/{id}/{rest}"),
         }
     }
@@ -320,17 +340,19 @@ mod tests {
     }
 
     #[test]
-    fn the_tags_of_a_runner_are_salts() {
+    fn the_tags_of_runners_and_wheels_are_salts() {
         let jid = Jid::parse("20261121091409931549").unwrap();
         for (event, name) in [
             (RunEvent::New, "new"),
             (RunEvent::Progress, "progress"),
             (RunEvent::Returned, "ret"),
         ] {
-            let text = format!("salt/run/20261121091409931549/{name}");
-            let tag = EventTag::Run(jid.clone(), event);
-            assert_eq!(tag.to_string(), text);
-            assert_eq!(EventTag::parse(&text), Some(tag));
+            for (kind, of_kind) in [(RunKind::Runner, "run"), (RunKind::Wheel, "wheel")] {
+                let text = format!("salt/{of_kind}/20261121091409931549/{name}");
+                let tag = EventTag::Run(kind, jid.clone(), event);
+                assert_eq!(tag.to_string(), text);
+                assert_eq!(EventTag::parse(&text), Some(tag));
+            }
         }
     }
 
@@ -382,6 +404,7 @@ mod tests {
             "salt/jobs/20261121091409931549/new",
             "salt/run/20261121091409931549/other",
             "salt/run/20261121091409931549",
+            "salt/wheel/20261121091409931549/other",
             "salt/job/x y/new",
             "salt/minion/web1",
         ] {

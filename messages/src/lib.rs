@@ -30,6 +30,7 @@ mod pillar;
 pub mod random;
 mod reconciliation;
 mod refused_verb;
+mod run_kind;
 mod runner;
 mod secrets;
 mod tokens;
@@ -92,6 +93,7 @@ pub use reconciliation::{
     MAX_RUNNING, Reconciliation, ReconciliationReply,
 };
 pub use refused_verb::RefusedVerb;
+pub use run_kind::RunKind;
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub use secrets::{ArgumentPlace, MAX_SECRET, SecretError, Secrets, is_secret};
 pub use tokens::{

@@ -1,8 +1,8 @@
-//! Runners: functions of the master, which it carries out as tasks.
+//! Runners and wheels: functions of the master, which it carries out as tasks.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, PackedArguments, Part, RequestId};
+use super::{Jid, PackedArguments, Part, RequestId, RunKind};
 use saline_data::unpack_within;
 use saline_data::{MAX_DEPTH, Packed, UnpackError, Value};
 
@@ -12,7 +12,7 @@ const RETURN_DEPTH: usize = MAX_DEPTH + 8;
 /// How many values the return of a runner may hold: one job may have a hundred thousand minions.
 const RETURN_VALUES: usize = 16_000_000;
 
-/// A request about a runner. All requests about one run carry the same request id.
+/// A request about a run of a function of the master. All requests about one run carry the same request id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunnerRequest {
     /// Begins the run, or waits for its end if it was begun before.
@@ -36,11 +36,13 @@ pub enum RunnerRequest {
     },
 }
 
-/// A call of a runner function.
+/// A call of a function of the master.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnerCall {
     /// Identifies the run, so that it is begun once if the request is repeated.
     pub request_id: RequestId,
+    /// The kind of the function.
+    pub kind: RunKind,
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments of the function.

@@ -22,10 +22,10 @@ use saline_messages::{
     Outgoing, Part, Password, PeerVersion, PendingRequest, PillarRefusal, PillarReply,
     PillarRequest, PlannedEnd, ProtocolVersions, PublicationAddress, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn, ScheduledRun,
-    Secrets, SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn, TargetMatches,
-    TokenEntry, TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId, UploadId,
-    UploadReply, UploadRequest, Welcome, decode, encode,
+    ReturnsPage, RunKind, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, ScheduledReturn,
+    ScheduledRun, Secrets, SeenFile, SessionId, SignedJob, StartId, StatesPage, StoredReturn,
+    TargetMatches, TokenEntry, TokenName, TokenRefusal, TokenReply, TokenRequest, TransferId,
+    UploadId, UploadReply, UploadRequest, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -921,6 +921,7 @@ fn runner_requests(lines: &mut String) {
     let (request_id, offset) = (request_id(), 300);
     let call = RunnerCall {
         request_id,
+        kind: RunKind::Runner,
         fun: "jobs.active".into(),
         arg: arguments().pack(),
         user: "root".into(),

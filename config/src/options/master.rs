@@ -395,7 +395,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         help: "What users of this machine may do who cannot read the root key, over a socket that is served only when \
                somebody is named. A name is that of a user, `group%`, or `*` for everybody else. A rule is a function (a \
                glob or a regular expression) for all minions; a mapping of a pattern of ids (a glob or a regular expression) to a list of functions; a \
-               function with patterns of its `args` and `kwargs`; `@runner`, `@jobs`, `@wheel` (keys), `@events` or `@all`. See \
+               function with patterns of its `args` and `kwargs`; `@runner`, `@jobs`, `@wheel` (keys, and wheels of the HTTP API), `@events` or `@all`. See \
                `docs/operating.md`. Adding the first user takes a restart.",
         read: |config, given| {
             config.publisher_acl = access_rules::read(given, true)?;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use saline_messages::{
-    CallerRequest, KeyRequest, MinionRequest, OperatorRequest, PendingRequest, RunnerRequest,
-    TokenRequest,
+    CallerRequest, KeyRequest, MinionRequest, OperatorRequest, PendingRequest, RunKind,
+    RunnerRequest, TokenRequest,
 };
 
 /// A request of any audience.
@@ -29,8 +29,10 @@ pub enum Action {
     CancelJob,
     /// Read one job, its returns or the states of its minions.
     ReadJob,
-    /// Begin a run of a function on the master.
+    /// Begin a run of a runner on the master.
     BeginRun,
+    /// Begin a run of a function about keys or the configuration of the master.
+    CallWheel,
     /// Read, end or keep a run that the same principal began.
     OwnRun,
     /// List the keys of minions, and the tokens that let minions in.
@@ -63,11 +65,12 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the table that the tests hold.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Publish,
         Self::CancelJob,
         Self::ReadJob,
         Self::BeginRun,
+        Self::CallWheel,
         Self::OwnRun,
         Self::ListKeys,
         Self::ChangeKeys,
@@ -93,7 +96,7 @@ impl Action {
             Operator(OperatorRequest::JobReturns { .. } | OperatorRequest::JobStates { .. }) => {
                 Self::ReadJob
             }
-            Operator(OperatorRequest::Runner(RunnerRequest::Run(_))) => Self::BeginRun,
+            Operator(OperatorRequest::Runner(RunnerRequest::Run(call))) => Self::of_run(call.kind),
             Operator(OperatorRequest::Runner(
                 RunnerRequest::Part { .. }
                 | RunnerRequest::Kill { .. }
@@ -140,6 +143,14 @@ impl Action {
         }
     }
 
+    /// Returns the action of beginning a run of a function of this kind.
+    pub fn of_run(kind: RunKind) -> Self {
+        match kind {
+            RunKind::Runner => Self::BeginRun,
+            RunKind::Wheel => Self::CallWheel,
+        }
+    }
+
     /// Returns the action of a request about keys.
     pub fn of_keys(request: &KeyRequest) -> Self {
         match request {
@@ -164,7 +175,8 @@ impl Action {
             Self::CancelJob => "cancel a job",
             Self::ReadJob => "read a job",
             Self::BeginRun => "begin a runner",
-            Self::OwnRun => "read or end its own runner",
+            Self::CallWheel => "call a wheel function",
+            Self::OwnRun => "read or end its own run",
             Self::ListKeys => "list keys",
             Self::ChangeKeys => "change keys",
             Self::MatchTarget => "match a target",

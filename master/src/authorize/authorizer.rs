@@ -232,6 +232,7 @@ fn is_of_operators(action: Action) -> bool {
         | Action::CancelJob
         | Action::ReadJob
         | Action::BeginRun
+        | Action::CallWheel
         | Action::OwnRun
         | Action::ListKeys
         | Action::ChangeKeys
@@ -261,7 +262,8 @@ fn is_of_schedules(action: Action) -> bool {
         | Action::CancelJob
         | Action::ReadJob
         | Action::MatchTarget => true,
-        Action::OwnRun
+        Action::CallWheel
+        | Action::OwnRun
         | Action::ListKeys
         | Action::ChangeKeys
         | Action::ReadLastSeen

@@ -180,7 +180,8 @@ impl<'a> Rules<'a> {
                 }
                 _ => refuse(action.name()),
             },
-            Action::ListKeys
+            Action::CallWheel
+            | Action::ListKeys
             | Action::ChangeKeys
             | Action::ReadLastSeen
             | Action::RotateGroupKey
@@ -188,7 +189,10 @@ impl<'a> Rules<'a> {
                 let mut rules = self.own.iter();
                 match rules.any(|rule| matches!(rule.scope, RuleScope::Keys)) {
                     true => Ok(self.allowed("@wheel")),
-                    false => refuse(action.name()),
+                    false => match about {
+                        About::Function { fun, .. } => refuse(&format!("call wheel.{fun}")),
+                        _ => refuse(action.name()),
+                    },
                 }
             }
             // The password decides, and then the rules of the user.

@@ -6,7 +6,7 @@ use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
     EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments,
-    PlannedEnd, Return, RunEvent, RunnerEnd, shown_functions,
+    PlannedEnd, Return, RunEvent, RunKind, RunnerEnd, shown_functions,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
@@ -48,6 +48,8 @@ impl ReturnReport {
 pub(crate) struct RunReport<'a> {
     /// The jid of the run.
     pub(crate) jid: &'a Jid,
+    /// The kind of the function.
+    pub(crate) kind: RunKind,
     /// The function.
     pub(crate) fun: &'a str,
     /// The arguments of the function.
@@ -194,9 +196,9 @@ impl Events {
         self.fire(tag, EventOrigin::master(), data).await;
     }
 
-    /// Fires `salt/run/<jid>/new`: a runner was begun.
+    /// Fires `salt/run/<jid>/new` or `salt/wheel/<jid>/new`: a run was begun.
     pub(crate) async fn run_new(&self, run: &RunReport<'_>) {
-        let tag = EventTag::Run(run.jid.clone(), RunEvent::New);
+        let tag = EventTag::Run(run.kind, run.jid.clone(), RunEvent::New);
         let origin = EventOrigin::runner(run.jid);
         self.fire_of(Some(run.owner), tag, origin, run_data(run))
             .await;
@@ -204,15 +206,15 @@ impl Events {
 
     /// Fires `salt/run/<jid>/progress`: a runner says what it does.
     pub(crate) async fn run_progress(&self, jid: &Jid, owner: &str, message: &str) {
-        let tag = EventTag::Run(jid.clone(), RunEvent::Progress);
+        let tag = EventTag::Run(RunKind::Runner, jid.clone(), RunEvent::Progress);
         let data = [("message", Value::from(message))];
         self.fire_of(Some(owner), tag, EventOrigin::runner(jid), data)
             .await;
     }
 
-    /// Fires `salt/run/<jid>/ret`: a runner has ended.
+    /// Fires `salt/run/<jid>/ret` or `salt/wheel/<jid>/ret`: a run has ended.
     pub(crate) async fn run_returned(&self, run: &RunReport<'_>, end: &RunnerEnd) {
-        let tag = EventTag::Run(run.jid.clone(), RunEvent::Returned);
+        let tag = EventTag::Run(run.kind, run.jid.clone(), RunEvent::Returned);
         if !self.wanted(&tag) {
             return;
         }
@@ -331,7 +333,7 @@ fn names(ids: &[MinionId]) -> Value {
 
 fn run_data(run: &RunReport<'_>) -> [(&'static str, Value); 4] {
     [
-        ("fun", Value::from(format!("runner.{}", run.fun))),
+        ("fun", Value::from(run.kind.shown(run.fun))),
         ("fun_args", run.arg.as_packed().unpack_or_show()),
         ("jid", Value::from(run.jid.as_str())),
         ("user", Value::from(run.user)),

@@ -1,8 +1,8 @@
-//! Stores the asynchronous runs of runners, so that their returns can be looked up.
+//! Stores the asynchronous runs of runners and wheels, so that their returns can be looked up.
 
 use rusqlite::{Connection, params};
 use saline_data::Packed;
-use saline_messages::{Jid, PackedArguments};
+use saline_messages::{Jid, PackedArguments, RunKind};
 
 use super::{JobStore, StoreError, jid};
 use crate::disk::columns;
@@ -11,11 +11,13 @@ use crate::disk::writer::StoreFile;
 /// The bytes of a run beside its arguments, about.
 const OVERHEAD: usize = 256;
 
-/// A run of a runner.
+/// A run of a function of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRun {
     /// The jid of the run.
     pub jid: Jid,
+    /// The kind of the function.
+    pub kind: RunKind,
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments of the function.
@@ -55,11 +57,12 @@ impl JobStore {
         let act = move |connection: &Connection| {
             connection
                 .prepare_cached(
-                    "INSERT INTO runs (jid, fun, arg, user, operator, success, payload)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (jid) DO NOTHING",
+                    "INSERT INTO runs (jid, kind, fun, arg, user, operator, success, payload)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (jid) DO NOTHING",
                 )?
                 .execute(params![
                     number,
+                    run.kind.name(),
                     run.fun,
                     run.arg.as_packed().as_bytes(),
                     run.user,
@@ -107,7 +110,7 @@ impl JobStore {
         };
         self.read(number, move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT fun, arg, user, operator, success, payload FROM runs WHERE jid = ?1",
+                "SELECT fun, arg, user, operator, success, payload, kind FROM runs WHERE jid = ?1",
             )?;
             let mut found = statement.query([number])?;
             let Some(row) = found.next()? else {
@@ -122,8 +125,12 @@ impl JobStore {
                 }),
                 None => None,
             };
+            let kind = columns::text(row, 6)?;
+            let kind = RunKind::parse(kind)
+                .ok_or_else(|| StoreError::corrupt("the kind of a run", kind))?;
             Ok(Some(StoredRun {
                 jid: jid::from_micros(number),
+                kind,
                 fun: text(0)?,
                 arg: PackedArguments::from_packed(Packed::from_bytes(bytes(1)?)),
                 user: text(2)?,

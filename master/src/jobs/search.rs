@@ -29,7 +29,7 @@ const LISTED_ARGUMENTS: usize = 64 * 1024;
 const COLUMNS: &str = "jid, fun, tgt, arg, tgt_type, user, operator";
 
 /// The query for the runs between two times, with the columns of a job.
-const RUNS: &str = "SELECT jid, 'runner.' || fun, ?3, arg, 'list', user, operator FROM runs
+const RUNS: &str = "SELECT jid, kind || '.' || fun, ?3, arg, 'list', user, operator FROM runs
                     WHERE jid BETWEEN ?1 AND ?2 ORDER BY jid DESC";
 
 /// The filters of a search: it finds the jobs that pass all of them.
@@ -61,7 +61,7 @@ pub struct JobSearch {
 pub struct FoundJob {
     /// The jid of the job.
     pub jid: Jid,
-    /// The function, `module.function`; that of a run begins with `runner.`.
+    /// The function, `module.function`; that of a run begins with `runner.` or `wheel.`.
     pub fun: String,
     /// The arguments of the function. What a search finds has their size in the place of large ones, so that
     /// a few jobs do not keep the others out of a list.

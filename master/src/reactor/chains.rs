@@ -84,7 +84,7 @@ impl Chains {
     /// Returns the jid of the job or the run that an event is of.
     pub(super) fn jid_of(event: &Event) -> Option<Jid> {
         match EventTag::parse(&event.tag)? {
-            EventTag::Job(jid, _) | EventTag::Batch(jid, _) | EventTag::Run(jid, _) => Some(jid),
+            EventTag::Job(jid, _) | EventTag::Batch(jid, _) | EventTag::Run(_, jid, _) => Some(jid),
             _ => None,
         }
     }

@@ -32,10 +32,9 @@ use crate::bounds::{Rate, TokenBuckets};
 use crate::decisions::Decisions;
 use crate::events::{Acknowledged, DurableEvents, EventCursor, EventReader, REACTOR};
 use crate::jobs::{JobStore, StoreError};
-use crate::orders::PublishOrder;
+use crate::orders::{KeyOrder, PublishOrder};
 use crate::reactions::{Matched, Reactions, describe, source_of};
 use crate::runners::Runners;
-use crate::verbs::KeyVerbs;
 use chains::{Chain, Chains};
 use orders::Cause;
 
@@ -73,7 +72,7 @@ pub(crate) struct Reactor {
     durable: Arc<DurableEvents>,
     jobs: Arc<JobStore>,
     runners: Runners,
-    keys: KeyVerbs,
+    keys: KeyOrder,
     publish: PublishOrder,
     decisions: Decisions,
     context: Context,
@@ -169,7 +168,7 @@ pub(crate) struct ReactorParts {
     pub(crate) durable: Arc<DurableEvents>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) runners: Runners,
-    pub(crate) keys: KeyVerbs,
+    pub(crate) keys: KeyOrder,
     pub(crate) publish: PublishOrder,
     pub(crate) decisions: Decisions,
     pub(crate) context: Context,

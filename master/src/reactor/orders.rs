@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256};
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId, RunnerCall,
+    Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId, RunKind, RunnerCall,
 };
 use saline_targeting::Glob;
 use tokio::sync::OwnedSemaphorePermit;
@@ -107,6 +107,7 @@ impl Reactor {
             Act::Run { fun, arguments } => {
                 let mut call = RunnerCall {
                     request_id,
+                    kind: RunKind::Runner,
                     fun: fun.clone(),
                     arg: arguments.pack(),
                     user: principal.owner(),

@@ -8,6 +8,9 @@ use super::run::Run;
 
 pub(super) const FUNCTIONS: Functions = &[&GET, &VALUES];
 
+/// Those of them that are wheels too.
+pub(super) const WHEELS: Functions = &[&VALUES];
+
 /// The options that `config.values` returns, beside those that belong to web applications.
 const VALUES_SHOWN: [&str; 6] = [
     "job_ttl",

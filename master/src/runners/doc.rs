@@ -1,17 +1,17 @@
-//! `doc`: the documentation of runners, and of the functions of minions.
+//! `doc`: the documentation of runners and wheels, and of the functions of minions.
 
 use saline_functions::{Failure, Selector, function};
 use std::collections::BTreeMap;
 
 use saline_data::Value;
-use saline_messages::MinionId;
+use saline_messages::{MinionId, RunKind};
 use saline_targeting::Target;
 
 use super::Functions;
 use super::ask_minions::ask_minions;
 use super::run::Run;
 
-pub(super) const FUNCTIONS: Functions = &[&EXECUTION, &RUNNER];
+pub(super) const FUNCTIONS: Functions = &[&EXECUTION, &RUNNER, &WHEEL];
 
 /// Returns the documentation of runners. Names of functions or modules, or globs, choose among them.
 ///
@@ -22,7 +22,19 @@ pub(super) const FUNCTIONS: Functions = &[&EXECUTION, &RUNNER];
 ///     saline-run -d jobs.list_jobs
 #[function]
 async fn runner(run: &Run, #[args] wanted: Vec<Selector>) -> Value {
-    run.registry.documentation(&wanted)
+    run.functions.of(RunKind::Runner).documentation(&wanted)
+}
+
+/// Returns the documentation of wheels, which are called through the HTTP API. Names of functions or modules, or globs, choose
+/// among them.
+///
+/// CLI Example:
+///
+///     saline-run doc.wheel
+///     saline-run doc.wheel 'key.*'
+#[function]
+async fn wheel(run: &Run, #[args] wanted: Vec<Selector>) -> Value {
+    run.functions.of(RunKind::Wheel).documentation(&wanted)
 }
 
 /// Returns the documentation of the functions of minions. What most minions say stands under the name of the function; a text

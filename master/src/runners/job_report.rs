@@ -188,7 +188,7 @@ fn whole_run(stored: StoredRun) -> Entries {
 pub(super) fn as_found(stored: &StoredRun) -> FoundJob {
     FoundJob {
         jid: stored.jid.clone(),
-        fun: format!("runner.{}", stored.fun),
+        fun: stored.kind.shown(&stored.fun),
         arg: stored.arg.clone(),
         target: master_name(),
         target_kind: "list".to_owned(),

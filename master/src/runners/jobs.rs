@@ -130,7 +130,7 @@ async fn running_pids(run: &Run, jobs: &[ActiveJob]) -> Result<Pids> {
     Ok(pids)
 }
 
-/// Returns the runners that are under way on this master.
+/// Returns the runners and wheel functions that are under way on this master.
 ///
 /// CLI Example:
 ///
@@ -144,7 +144,7 @@ async fn master(run: &Run) -> Vec<Value> {
     let shown = others.map(|other| {
         Value::map([
             ("jid", Value::from(other.jid.as_str())),
-            ("fun", Value::from(format!("runner.{}", other.fun))),
+            ("fun", Value::from(other.kind.shown(&other.fun))),
             ("fun_args", shown_arguments(&other.arg)),
             ("user", Value::from(other.user.as_str())),
             ("operator", Value::from(other.operator.as_str())),
@@ -168,7 +168,8 @@ async fn kill(run: &Run, jid: Jid) -> Result<bool> {
     run.check_owner(&other.operator)?;
     other.kill.cancel();
     tracing::info!(
-        "runner {jid}: {} ends it (jobs.kill)",
+        "{} {jid}: {} ends it (jobs.kill)",
+        other.kind,
         run.principal.log_name()
     );
     Ok(true)

@@ -105,7 +105,7 @@ fn list(minions: &BTreeSet<MinionId>) -> Value {
 ///     saline-run manage.up
 ///     saline-run manage.up show_ip=True
 #[function]
-async fn up(run: &Run, #[default(false)] show_ip: bool) -> Result<Value> {
+pub(super) async fn up(run: &Run, #[default(false)] show_ip: bool) -> Result<Value> {
     let up = Presence::look(run).await?.up;
     if !show_ip {
         return Ok(list(&up));

@@ -1,4 +1,4 @@
-//! Runners: functions that run on the master, as tasks of it. A function is an `async` Rust function with the attribute
+//! Runners and wheels: functions that run on the master, as tasks of it. A function is an `async` Rust function with the attribute
 //! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module. Its future may be
 //! dropped at any await: the run was ended, or took too long.
 //!
@@ -13,6 +13,7 @@
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
 //! | `cached_jobs` | jobs that the store has no more, from the database that `master_job_cache` names |
 //! | `audit`, `auth`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
+//! | `wheels` | those about keys and the configuration, which clients of Salt call as `wheel` |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -50,8 +51,10 @@ mod store;
 mod task;
 #[cfg(test)]
 mod tests;
+mod wheels;
 
 use saline_functions::{Function, NamedModule, Registry, Signature};
+use saline_messages::RunKind;
 
 pub(crate) use parts::RunnerParts;
 use returned::Returned;
@@ -84,7 +87,31 @@ const MODULES: [NamedModule<Run>; 16] = [
 
 static SIGNATURES: [Signature; Signature::count(&MODULES)] = Signature::all(&MODULES);
 
-/// Returns the functions of every master.
+/// The functions of every master, by their kinds.
+#[derive(Debug)]
+struct MasterFunctions {
+    runners: Registry<Run>,
+    wheels: Registry<Run>,
+}
+
+impl MasterFunctions {
+    fn built_in() -> Self {
+        Self {
+            runners: built_in(),
+            wheels: wheels::built_in(),
+        }
+    }
+
+    /// Returns the functions of one kind.
+    fn of(&self, kind: RunKind) -> &Registry<Run> {
+        match kind {
+            RunKind::Runner => &self.runners,
+            RunKind::Wheel => &self.wheels,
+        }
+    }
+}
+
+/// Returns the runners of every master.
 fn built_in() -> Registry<Run> {
     let mut registry = Registry::default();
     for (module, functions) in MODULES {

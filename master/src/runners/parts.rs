@@ -17,7 +17,7 @@ use crate::keys::KeyAccess;
 use crate::logins::LoginStore;
 use crate::mine::Mine;
 use crate::orders::TargetResolver;
-use crate::orders::{CancelOrder, PublishOrder};
+use crate::orders::{CancelOrder, KeyOrder, PublishOrder};
 use crate::pillar::Pillars;
 use crate::reactions::Reactions;
 use crate::sessions::Sessions;
@@ -38,6 +38,7 @@ pub(crate) struct RunnerParts {
     pub(crate) durable: Arc<DurableEvents>,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,
+    pub(crate) key_order: KeyOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.
     pub(crate) listeners: Arc<[Endpoint]>,
     /// The protocol versions that the master speaks.

@@ -3,7 +3,7 @@
 use saline_config::{Reaction, ReactionFile};
 use saline_data::Value;
 use saline_functions::{Failure, function};
-use saline_messages::{Event, EventOrigin, EventTag, MinionId};
+use saline_messages::{Event, EventOrigin, EventTag, MinionId, RunKind};
 use saline_targeting::Glob;
 
 use super::run::Run;
@@ -237,7 +237,7 @@ async fn order_of(run: &Run, principal: &Principal, block: &Block) -> Value {
                 minions: Reached::NONE,
                 job: None,
             };
-            match run.registry.get(fun) {
+            match run.functions.of(RunKind::Runner).get(fun) {
                 None => Some(format!("'{fun}' is not available")),
                 Some(_) => {
                     let decided = authorizer.authorize(principal, Action::BeginRun, about);

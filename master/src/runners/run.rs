@@ -3,14 +3,14 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_functions::{BoundArguments, Context, Failure, Registry};
+use saline_functions::{BoundArguments, Context, Failure};
 use saline_messages::{Jid, MinionId};
 use saline_protocol::transport::Instant;
 use saline_targeting::Target;
 
-use super::Returned;
 use super::parts::RunnerParts;
 use super::run_table::RunTable;
+use super::{MasterFunctions, Returned};
 use crate::authorize::{About, Action, Principal, Reached};
 use crate::decisions::Details;
 
@@ -31,7 +31,7 @@ pub(super) struct Run {
     /// All runs of the master.
     pub(super) table: Arc<RunTable>,
     /// All functions of the master.
-    pub(super) registry: Arc<Registry<Run>>,
+    pub(super) functions: Arc<MasterFunctions>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -50,7 +50,7 @@ impl Run {
         deadline: Instant,
         parts: Arc<RunnerParts>,
         table: Arc<RunTable>,
-        registry: Arc<Registry<Run>>,
+        functions: Arc<MasterFunctions>,
     ) -> Self {
         Self {
             jid,
@@ -59,7 +59,7 @@ impl Run {
             deadline,
             parts,
             table,
-            registry,
+            functions,
             notes: Mutex::default(),
         }
     }

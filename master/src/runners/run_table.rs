@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_messages::{Jid, Outgoing, PackedArguments, RequestId};
+use saline_messages::{Jid, Outgoing, PackedArguments, RequestId, RunKind};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +49,7 @@ pub(crate) enum Phase {
 pub(crate) struct RunState {
     pub(crate) request_id: RequestId,
     pub(crate) jid: Jid,
+    pub(crate) kind: RunKind,
     pub(crate) fun: String,
     pub(crate) arg: PackedArguments,
     pub(crate) user: String,
@@ -91,6 +92,7 @@ impl RunState {
     pub(super) fn report(&self) -> RunReport<'_> {
         RunReport {
             jid: &self.jid,
+            kind: self.kind,
             fun: &self.fun,
             arg: &self.arg,
             user: &self.user,

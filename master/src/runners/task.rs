@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
-use saline_functions::{BoundArguments, Failure, Function, Registry, hide_panic, take_secrets};
+use saline_functions::{BoundArguments, Failure, Function, hide_panic, take_secrets};
 use saline_messages::random::NoRandomness;
 use saline_messages::{
-    EventTag, OrderWarning, Outgoing, RequestId, RunnerCall, RunnerEnd, Secrets, decode, encode,
+    EventTag, OrderWarning, Outgoing, RequestId, RunKind, RunnerCall, RunnerEnd, Secrets, decode,
+    encode,
 };
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
@@ -20,7 +21,7 @@ use super::run::Run;
 use super::run_table::{
     MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable, SHARE_OF_ONE,
 };
-use super::{Returned, built_in};
+use super::{MasterFunctions, Returned, wheels};
 use crate::authorize::Principal;
 use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
 
@@ -53,7 +54,7 @@ const MAX_USER: usize = 256;
 pub struct Runners {
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
-    registry: Arc<Registry<Run>>,
+    functions: Arc<MasterFunctions>,
 }
 
 impl Runners {
@@ -61,7 +62,7 @@ impl Runners {
         Self {
             parts: Arc::new(parts),
             table: Arc::default(),
-            registry: Arc::new(built_in()),
+            functions: Arc::new(MasterFunctions::built_in()),
         }
     }
 
@@ -74,7 +75,7 @@ impl Runners {
         &self,
         call: &mut RunnerCall,
     ) -> Result<Option<Secrets>, NoRandomness> {
-        let function = self.registry.get(&call.fun);
+        let function = self.functions.of(call.kind).get(&call.fun);
         // `begin` refuses what has no function or cannot be read.
         let (Some(function), Ok(mut arguments)) = (function, call.arg.unpack()) else {
             return Ok(None);
@@ -103,9 +104,9 @@ impl Runners {
         if let Some(before) = self.table.find(operator, call.request_id) {
             return Ok(before);
         }
-        let fun = call.fun.as_str();
-        let function = self.registry.get(fun);
-        let function = function.ok_or_else(|| self.not_available(fun))?;
+        let (kind, fun) = (call.kind, call.fun.as_str());
+        let function = self.functions.of(kind).get(fun);
+        let function = function.ok_or_else(|| self.not_available(kind, fun))?;
         if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
@@ -114,11 +115,15 @@ impl Runners {
         let is_hook = fun == SEND_EVENT && tag.is_some_and(EventTag::is_hook);
         let hidden = Secrets::put_in(secrets.as_ref(), &mut arguments);
         let hidden = hidden.map_err(|error| error.to_string())?;
+        if kind == RunKind::Wheel {
+            wheels::drop_match(function, &mut arguments);
+        }
         let arguments = function.bind_hiding(arguments, &hidden);
-        let arguments = arguments.map_err(|error| told(&error.into(), fun))?;
+        let arguments = arguments.map_err(|error| told(&error.into(), kind, fun))?;
         let state = Arc::new(RunState {
             request_id: call.request_id,
             jid: self.parts.jobs.next_jid(),
+            kind,
             fun: call.fun,
             arg: call.arg,
             user: call.user,
@@ -139,7 +144,7 @@ impl Runners {
             Err(NotAdded::Known(before)) if before.operator == operator => return Ok(before),
             Err(NotAdded::Gone(jid)) => {
                 return Err(format!(
-                    "runner {jid} has ended, and its return is kept no longer than {} s: run {} again if need be",
+                    "{kind} {jid} has ended, and its return is kept no longer than {} s: run {} again if need be",
                     READABLE.as_secs(),
                     state.fun
                 ));
@@ -166,14 +171,15 @@ impl Runners {
             time: time.min(MAX_TIME),
             parts: Arc::clone(&self.parts),
             table: Arc::clone(&self.table),
-            registry: Arc::clone(&self.registry),
+            functions: Arc::clone(&self.functions),
         };
         self.parts.context.spawn(task.run());
         Ok(state)
     }
 
-    fn not_available(&self, fun: &str) -> String {
-        let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
+    fn not_available(&self, kind: RunKind, fun: &str) -> String {
+        let functions = self.functions.of(kind);
+        let known: Vec<&str> = functions.iter().map(|(name, _)| name).collect();
         format!("'{fun}' is not available; known are: {}", known.join(", "))
     }
 
@@ -210,7 +216,7 @@ struct RunTask {
     time: Duration,
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
-    registry: Arc<Registry<Run>>,
+    functions: Arc<MasterFunctions>,
 }
 
 /// Ends a run whose task goes without an end: the master stops, or the code of the function panicked.
@@ -232,14 +238,19 @@ impl RunTask {
         if state.is_kept()
             && let Err(error) = store(&self.parts, &state).await
         {
-            tracing::error!("runner {}: the job store failed: {error}", state.jid);
+            tracing::error!(
+                "{} {}: the job store failed: {error}",
+                state.kind,
+                state.jid
+            );
             state.phase.send_replace(Phase::Failed(error.to_string()));
             self.table.remove(state.request_id);
             return;
         }
         state.phase.send_replace(Phase::Running);
         tracing::info!(
-            "runner {}: {} runs {}",
+            "{} {}: {} runs {}",
+            state.kind,
             state.jid,
             state.principal.log_name(),
             state.fun
@@ -253,8 +264,13 @@ impl RunTask {
         self.table.trim();
         let readable_until = clock.after(READABLE);
         match &end.error {
-            None => tracing::info!("runner {}: {} has ended", state.jid, state.fun),
-            Some(error) => tracing::info!("runner {}: {} failed: {error}", state.jid, state.fun),
+            None => tracing::info!("{} {}: {} has ended", state.kind, state.jid, state.fun),
+            Some(error) => tracing::info!(
+                "{} {}: {} failed: {error}",
+                state.kind,
+                state.jid,
+                state.fun
+            ),
         }
         if state.is_secret() {
             end.payload = not_kept();
@@ -282,7 +298,8 @@ impl RunTask {
             if is_final || !has_failed {
                 let when = if is_final { "" } else { " yet" };
                 tracing::error!(
-                    "runner {}: its return is not stored{when}: {error}",
+                    "{} {}: its return is not stored{when}: {error}",
+                    state.kind,
                     state.jid
                 );
             }
@@ -304,7 +321,7 @@ impl RunTask {
             deadline,
             Arc::clone(&self.parts),
             Arc::clone(&self.table),
-            Arc::clone(&self.registry),
+            Arc::clone(&self.functions),
         );
         for warning in &self.warnings {
             run.note(format!("WARNING: {warning}"));
@@ -325,7 +342,7 @@ impl RunTask {
             () = state.kill.cancelled() => Err("the run was ended before it was done".to_owned()),
             ended = clock.deadline(deadline, working) => match ended {
                 Ok(Ok(returned)) => within_bounds(returned),
-                Ok(Err(failure)) => Err(told(&failure, &state.fun)),
+                Ok(Err(failure)) => Err(told(&failure, state.kind, &state.fun)),
                 Err(Elapsed) => Err(format!(
                     "{} took longer than {} s and was ended; -t SECONDS gives it more time",
                     state.fun,
@@ -382,11 +399,17 @@ fn within_bounds(returned: Returned) -> Result<Returned, String> {
 }
 
 /// Returns why the function `fun` failed, in one line.
-fn told(failure: &Failure, fun: &str) -> String {
+fn told(failure: &Failure, kind: RunKind, fun: &str) -> String {
     match failure {
-        Failure::Arguments(error) => format!(
-            "Passed invalid arguments to {fun}: {error} (saline-run -d {fun} explains them)"
-        ),
+        Failure::Arguments(error) => {
+            let explained = match kind {
+                RunKind::Runner => "-d",
+                RunKind::Wheel => "doc.wheel",
+            };
+            format!(
+                "Passed invalid arguments to {fun}: {error} (saline-run {explained} {fun} explains them)"
+            )
+        }
         failure => failure.to_string(),
     }
 }
@@ -395,6 +418,7 @@ fn told(failure: &Failure, fun: &str) -> String {
 async fn store(parts: &RunnerParts, state: &RunState) -> Result<(), StoreError> {
     let run = StoredRun {
         jid: state.jid.clone(),
+        kind: state.kind,
         fun: state.fun.clone(),
         arg: state.arg.clone(),
         user: state.user.clone(),

@@ -2,7 +2,7 @@
 
 use saline_data::Value;
 
-use super::{built_in, function_names};
+use super::{built_in, function_names, wheels};
 
 /// Returns a value in one line, as YAML would write it.
 pub(super) fn shown(value: &Value) -> String {
@@ -29,7 +29,7 @@ pub(super) fn shown(value: &Value) -> String {
 #[test]
 fn every_function_is_documented() {
     let registry = built_in();
-    assert_eq!(registry.iter().count(), 56);
+    assert_eq!(registry.iter().count(), 57);
     for (name, function) in registry.iter() {
         let doc = function.indented_documentation();
         assert!(doc.starts_with("\n    "), "{name}: {doc}");
@@ -48,6 +48,16 @@ fn every_function_is_documented() {
         alias.documentation,
         registry.get("manage.up").unwrap().documentation
     );
+}
+
+#[test]
+fn every_wheel_is_documented() {
+    let registry = wheels::built_in();
+    assert_eq!(registry.iter().count(), 11);
+    for (name, function) in registry.iter() {
+        let doc = function.indented_documentation();
+        assert!(doc.contains("CLI Example:\n\n        "), "{name}: {doc}");
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! The clients of the HTTP API by which users ask for something: which ones are enabled, and which order goes by which. Some clients
-//! differ only in what the API answers, as `local` and `local_async` do: a master cannot tell whether an API names the right one of these.
+//! The clients of the HTTP API by which users ask for something: which ones are enabled, and which order goes by which. `local` and
+//! `local_async` differ only in what the API answers: a master cannot tell whether an API names the right one of these.
 
 use std::collections::BTreeSet;
 
 use crate::authorize::fires_hook;
-use saline_messages::{KeyRequest, NetapiClient, OperatorRequest, RunnerRequest, TokenRequest};
+use saline_messages::{
+    KeyRequest, NetapiClient, OperatorRequest, RunKind, RunnerRequest, TokenRequest,
+};
 
 /// A kind of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +39,14 @@ impl ClientKind {
             | OperatorRequest::Upload(_) => Some(Self::Local),
             // The events of hooks go by none.
             OperatorRequest::Runner(RunnerRequest::Run(call))
-                if fires_hook(&call.fun, &call.arg) =>
+                if call.kind == RunKind::Runner && fires_hook(&call.fun, &call.arg) =>
             {
                 None
             }
-            OperatorRequest::Runner(RunnerRequest::Run(_)) => Some(Self::Runner),
+            OperatorRequest::Runner(RunnerRequest::Run(call)) => Some(match call.kind {
+                RunKind::Runner => Self::Runner,
+                RunKind::Wheel => Self::Wheel,
+            }),
             OperatorRequest::Keys(
                 KeyRequest::Act { .. } | KeyRequest::ActOnApis { .. } | KeyRequest::RotateIdentity,
             )
@@ -69,13 +74,22 @@ impl ClientKind {
 
 /// Whether a request of the kind of a client is one that this client sends.
 fn matches_client(client: NetapiClient, request: &OperatorRequest) -> bool {
-    match (client, request) {
-        (NetapiClient::LocalBatch, OperatorRequest::Publish(order)) => order.batch.size.is_some(),
-        (NetapiClient::LocalSubset, OperatorRequest::Publish(order)) => order.subset.is_some(),
-        (NetapiClient::Runner, OperatorRequest::Runner(RunnerRequest::Run(call))) => !call.is_async,
-        (NetapiClient::RunnerAsync, OperatorRequest::Runner(RunnerRequest::Run(call))) => {
-            call.is_async
+    match request {
+        OperatorRequest::Publish(order) => {
+            let (is_batch, is_subset) = (order.batch.size.is_some(), order.subset.is_some());
+            match client {
+                NetapiClient::Local => !is_batch && !is_subset,
+                NetapiClient::LocalAsync => !is_subset,
+                NetapiClient::LocalBatch => is_batch && !is_subset,
+                NetapiClient::LocalSubset => is_subset,
+                _ => false,
+            }
         }
+        OperatorRequest::Runner(RunnerRequest::Run(call)) => match client {
+            NetapiClient::Runner | NetapiClient::Wheel => !call.is_async,
+            NetapiClient::RunnerAsync | NetapiClient::WheelAsync => call.is_async,
+            _ => false,
+        },
         _ => true,
     }
 }
@@ -106,8 +120,8 @@ pub(crate) fn check(
             request.name()
         )),
         Some(_) if !matches_client(client, request) => Err(format!(
-            "the client {name} does not send this {}: local_batch gives a batch a size, local_subset names a number, and the \
-             clients of runners wait for their end or do not, as their names say",
+            "the client {name} does not send this {}: local_batch alone gives a batch a size and waits for it, local_subset alone \
+             names a number of minions, and the clients of runners and wheels wait for their end or do not, as their names say",
             request.name()
         )),
         _ => Ok(()),
@@ -131,9 +145,15 @@ mod tests {
             let by = all.filter(|client| check(&enabled, *client, request).is_ok());
             by.map(NetapiClient::name).collect::<Vec<_>>()
         };
-        for (is_async, client) in [(false, "runner"), (true, "runner_async")] {
+        for (kind, is_async, client) in [
+            (RunKind::Runner, false, "runner"),
+            (RunKind::Runner, true, "runner_async"),
+            (RunKind::Wheel, false, "wheel"),
+            (RunKind::Wheel, true, "wheel_async"),
+        ] {
             let call = RunnerCall {
                 request_id: RequestId::random().unwrap(),
+                kind,
                 fun: "manage.up".to_owned(),
                 arg: Arguments::default().pack(),
                 user: String::new(),
@@ -161,9 +181,11 @@ mod tests {
         let plain = ["local", "local_async"];
         assert_eq!(allowed(&job(None, None)), plain);
         let batch = job(Some(BatchSize::Percent(50)), None);
-        assert_eq!(allowed(&batch), ["local", "local_async", "local_batch"]);
+        assert_eq!(allowed(&batch), ["local_async", "local_batch"]);
         let subset = job(None, Some(3));
-        assert_eq!(allowed(&subset), ["local", "local_async", "local_subset"]);
+        assert_eq!(allowed(&subset), ["local_subset"]);
+        let both = job(Some(BatchSize::Percent(50)), Some(3));
+        assert_eq!(allowed(&both), ["local_subset"]);
     }
 
     #[test]

@@ -6,13 +6,13 @@ use crate::authorize::{About, Action, Authorizer, Principal, Verb};
 use crate::bounds::{OperatorBudgets, TokenBuckets};
 use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
-use crate::orders::{CancelOrder, OrderError, PublishOrder};
+use crate::orders::{CancelOrder, KeyOrder, OrderError, PublishOrder};
 use crate::publisher::MinionPublisher;
 
 use super::target_queries::unresolved;
 use super::{
-    EventsVerb, JobQueries, KeyVerbs, LastSeenQueries, LoginVerbs, RunnerVerb, TargetQueries,
-    TokenVerbs, UploadVerbs,
+    EventsVerb, JobQueries, LastSeenQueries, LoginVerbs, RunnerVerb, TargetQueries, TokenVerbs,
+    UploadVerbs,
 };
 
 /// Carries out the requests of those who give orders.
@@ -23,7 +23,7 @@ pub struct OperatorVerbs {
     pub(crate) decisions: Decisions,
     pub(crate) publish: PublishOrder,
     pub(crate) queries: JobQueries,
-    pub(crate) keys: KeyVerbs,
+    pub(crate) keys: KeyOrder,
     pub(crate) cancel: CancelOrder,
     pub(crate) targets: TargetQueries,
     pub(crate) runners: RunnerVerb,

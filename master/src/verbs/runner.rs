@@ -1,4 +1,4 @@
-//! The verb that begins, ends and reads runners. A run may take minutes: the operator asks again with the same
+//! The verb that begins, ends and reads runs of runners and wheels. A run may take minutes: the operator asks again with the same
 //! request id until it has ended.
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl RunnerVerb {
             }
             RunnerRequest::Kill { request_id } => match find(request_id) {
                 Some(run) => {
-                    tracing::info!("runner {}: {} ends it", run.jid, principal.log_name());
+                    tracing::info!("{} {}: {} ends it", run.kind, run.jid, principal.log_name());
                     run.kill.cancel();
                     RunnerReply::Done(run.jid.clone())
                 }

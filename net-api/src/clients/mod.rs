@@ -1,20 +1,16 @@
 //! Salt's clients: what a chunk of a request is carried out by.
 
-mod keys;
 mod local;
 mod runner;
-mod wheel;
-mod wheel_docs;
 
 use saline_data::Value;
-use saline_messages::{LoginToken, NetapiClient};
+use saline_messages::{LoginToken, NetapiClient, RunKind};
 
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::lowstate::Chunk;
 
-pub(crate) use keys::{finger, list_all as list_all_keys};
-pub(crate) use runner::returned as runner_returned;
+pub(crate) use runner::returned as run_returned;
 
 /// Carries out a chunk in the name of the user of a login. Returns what it adds to `return`: one value, or with a batch one for
 /// each minion.
@@ -29,7 +25,11 @@ pub(crate) async fn carry_out(
     token: LoginToken,
     chunk: &Chunk,
 ) -> Result<Vec<Value>, ApiError> {
-    let kind = chunk.client()?;
+    let kind = match chunk.client()? {
+        // Whoever enables no batches means this one neither.
+        NetapiClient::Local if chunk.batch()?.is_some() => NetapiClient::LocalBatch,
+        kind => kind,
+    };
     let client = api.master.acting(token, Some(kind)).await?;
     let client = &client;
     let parameters_of = api.parameters_of;
@@ -40,10 +40,10 @@ pub(crate) async fn carry_out(
             return local::run_in_batches(client, chunk, parameters_of).await;
         }
         NetapiClient::LocalAsync => local::begin(client, chunk, parameters_of).await?,
-        NetapiClient::Runner => runner::run(api, client, chunk).await?,
-        NetapiClient::RunnerAsync => runner::begin(client, chunk).await?,
-        NetapiClient::Wheel => wheel::run(api, client, token, chunk).await?,
-        NetapiClient::WheelAsync => wheel::begin(api, client, token, chunk).await?,
+        NetapiClient::Runner => runner::run(api, client, chunk, RunKind::Runner).await?,
+        NetapiClient::RunnerAsync => runner::begin(client, chunk, RunKind::Runner).await?,
+        NetapiClient::Wheel => runner::run(api, client, chunk, RunKind::Wheel).await?,
+        NetapiClient::WheelAsync => runner::begin(client, chunk, RunKind::Wheel).await?,
     };
     Ok(vec![one])
 }

@@ -1,55 +1,59 @@
-//! Functions of the master: `runner` and `runner_async`.
+//! Functions of the master: `runner` and `runner_async`, `wheel` and `wheel_async`.
 
 use std::sync::Arc;
 
 use saline_client::{Client, ClientError, RunnerRun, RunnerSpec};
 use saline_data::Value;
-use saline_messages::{Jid, RunnerEnd};
+use saline_messages::{Arguments, EventTag, Jid, RunEvent, RunKind, RunnerEnd};
 use saline_protocol::transport::{Clock, Context};
 use tokio::runtime::Handle;
 
-use super::wheel_docs;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::limits::KEEP_TIMEOUT;
 use crate::lowstate::{Chunk, call_arguments};
 
-/// Runs a function of the master and waits for its end. Returns what it returned; with `full_return` in the form of the event
-/// that tells of it.
+/// Runs a function of the master and waits for its end. Returns what a runner returned; what a wheel returned, and with
+/// `full_return` a runner, in the form of the event that tells of it.
 ///
 /// # Cancel safety
 /// The run goes on, and the master stores its return.
-pub(super) async fn run(api: &Api, client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
+pub(super) async fn run(
+    api: &Api,
+    client: &Client,
+    chunk: &Chunk,
+    kind: RunKind,
+) -> Result<Value, ApiError> {
     let function = chunk.function()?;
     let arguments = call_arguments(chunk, true)?;
-    let full_return = chunk.flag("full_return")?;
+    let full_return = kind == RunKind::Wheel || chunk.flag("full_return")?;
     // Before the run: what was done is not told as refused.
     let user = match full_return {
         true => client.own_name().await?,
         false => String::new(),
     };
-    let (jid, success, value) = match function {
-        wheel_docs::RUNNER => (None, true, wheel_docs::documentation(&arguments)?),
-        _ => {
-            let spec = RunnerSpec::new(function)
-                .with_arguments(arguments.clone())
-                .with_timeout(chunk.seconds("timeout")?);
-            ended(api, client, spec).await?
-        }
-    };
+    let spec = RunnerSpec::new(function)
+        .of_kind(kind)
+        .with_arguments(arguments.clone())
+        .with_timeout(chunk.seconds("timeout")?);
+    let (jid, success, value) = ended(api, client, spec).await?;
     if !full_return {
         return Ok(value);
     }
+    let tag = jid.as_ref().map(|jid| match kind {
+        RunKind::Runner => EventTag::Run(kind, jid.clone(), RunEvent::Returned).to_string(),
+        RunKind::Wheel => EventTag::below_run(kind, jid),
+    });
     let jid = jid.as_ref().map_or("", Jid::as_str);
     let data = Value::map([
-        ("fun", Value::from(format!("runner.{function}"))),
+        ("fun", Value::from(kind.shown(function))),
         ("jid", Value::from(jid)),
         ("fun_args", arguments.to_salt()),
         ("user", Value::from(user)),
         ("return", value),
         ("success", Value::Bool(success)),
     ]);
-    let tag = Value::from(format!("salt/run/{jid}/ret"));
+    let tag = Value::from(tag.unwrap_or_default());
     Ok(Value::map([("tag", tag), ("data", data)]))
 }
 
@@ -59,17 +63,21 @@ async fn ended(
     client: &Client,
     spec: RunnerSpec,
 ) -> Result<(Option<Jid>, bool, Value), ApiError> {
+    let kind = spec.kind;
     let run = Arc::new(client.runner(spec)?);
     let waiting = WaitingForRun {
         context: api.context.clone(),
+        kind,
         run: Some(Arc::clone(&run)),
     };
     let ended = run.end_with_jid().await;
     waiting.end();
     match ended {
         Ok((jid, end)) => Ok((Some(jid), end.success && end.error.is_none(), value(&end)?)),
-        // As in Salt, that is what the call returns.
-        Err(ClientError::RunnerRefused(why)) => Ok((None, false, Value::from(why))),
+        // As in Salt, that is what the call returns. The tag of a wheel leads to its events, and there are none.
+        Err(ClientError::RunnerRefused(why)) if kind == RunKind::Runner => {
+            Ok((None, false, Value::from(why)))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -78,6 +86,7 @@ async fn ended(
 /// the store for is kept for a minute alone.
 struct WaitingForRun {
     context: Context,
+    kind: RunKind,
     run: Option<Arc<RunnerRun>>,
 }
 
@@ -93,11 +102,12 @@ impl Drop for WaitingForRun {
         if let Some(run) = self.run.take()
             && Handle::try_current().is_ok()
         {
+            let kind = self.kind;
             self.context.spawn(async move {
                 let kept = Clock.deadline(Clock.after(KEEP_TIMEOUT), run.keep()).await;
                 match kept {
                     Ok(Ok(Some(jid))) => {
-                        tracing::info!("runner {jid}: nobody waits for it any more, and the master stores its return");
+                        tracing::info!("{kind} {jid}: nobody waits for it any more, and the master stores its return");
                     }
                     // It was not begun.
                     Ok(Ok(None)) => {}
@@ -113,12 +123,18 @@ impl Drop for WaitingForRun {
     }
 }
 
-/// Begins a function of the master. Returns its jid and the tag of its events.
-pub(super) async fn begin(client: &Client, chunk: &Chunk) -> Result<Value, ApiError> {
-    let spec = RunnerSpec::new(chunk.function()?).with_arguments(call_arguments(chunk, true)?);
+/// Begins a function of the master. Returns its jid and the tag that those of its events begin with.
+pub(super) async fn begin(
+    client: &Client,
+    chunk: &Chunk,
+    kind: RunKind,
+) -> Result<Value, ApiError> {
+    let spec = RunnerSpec::new(chunk.function()?)
+        .of_kind(kind)
+        .with_arguments(call_arguments(chunk, true)?);
     let jid = client.runner(spec)?.begin_async().await?;
     Ok(Value::map([
-        ("tag", Value::from(format!("salt/run/{jid}"))),
+        ("tag", Value::from(EventTag::below_run(kind, &jid))),
         ("jid", Value::from(jid.as_str())),
     ]))
 }
@@ -129,14 +145,17 @@ pub(super) async fn begin(client: &Client, chunk: &Chunk) -> Result<Value, ApiEr
 /// `NotFound` when it fails.
 pub(crate) async fn returned(
     client: &Client,
+    kind: RunKind,
     function: &str,
     named: Vec<(String, Value)>,
 ) -> Result<Value, ApiError> {
-    let arguments = saline_messages::Arguments {
+    let arguments = Arguments {
         named,
         ..Default::default()
     };
-    let spec = RunnerSpec::new(function).with_arguments(arguments);
+    let spec = RunnerSpec::new(function)
+        .of_kind(kind)
+        .with_arguments(arguments);
     let end = client.runner(spec)?.end().await?;
     match &end.error {
         Some(error) => Err(ApiError::NotFound(error.clone())),

@@ -6,11 +6,11 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use saline_client::ClientError;
 use saline_data::Value;
-use saline_messages::{Jid, NetapiClient};
+use saline_messages::{Jid, NetapiClient, RunKind};
 
 use crate::answers::Format;
 use crate::api::Api;
-use crate::clients::runner_returned;
+use crate::clients::run_returned;
 use crate::content::Content;
 use crate::error::ApiError;
 use crate::login::Login;
@@ -22,7 +22,7 @@ pub(super) async fn all(
     Login(token): Login,
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Runner)).await?;
-    let jobs = runner_returned(&client, "jobs.list_jobs", Vec::new()).await?;
+    let jobs = run_returned(&client, RunKind::Runner, "jobs.list_jobs", Vec::new()).await?;
     Ok(format.returned(vec![jobs]))
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn one(
         Err(error) => return Err(error.into()),
     }
     let named = vec![("jid".to_owned(), Value::from(jid.as_str()))];
-    let job = runner_returned(&client, "jobs.list_job", named).await?;
+    let job = run_returned(&client, RunKind::Runner, "jobs.list_job", named).await?;
     let (job, returns) = with_shared_returns(job);
     Ok(format.answer(Content::map([
         ("info", Content::List(vec![job])),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use saline_data::Value;
-use saline_messages::NetapiClient;
+use saline_messages::{NetapiClient, RunKind};
 
 use crate::answers::Format;
 use crate::api::Api;
-use crate::clients::{finger, list_all_keys};
+use crate::clients::run_returned;
 use crate::error::ApiError;
 use crate::login::Login;
 
@@ -20,7 +20,7 @@ pub(super) async fn all(
     Login(token): Login,
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
-    let keys = list_all_keys(&client).await?;
+    let keys = run_returned(&client, RunKind::Wheel, "key.list_all", Vec::new()).await?;
     Ok(format.answer(Value::map([("return", keys)])))
 }
 
@@ -32,6 +32,30 @@ pub(super) async fn one(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
-    let fingers = finger(&client, &id).await?;
+    let named = vec![("match".to_owned(), Value::List(vec![escaped(&id).into()]))];
+    let fingers = run_returned(&client, RunKind::Wheel, "key.finger", named).await?;
     Ok(format.answer(Value::map([("return", fingers)])))
+}
+
+/// Returns a glob that matches this text alone.
+fn escaped(text: &str) -> String {
+    let characters = text.chars();
+    let escaped = characters.map(|one| match one {
+        '*' | '?' | '[' => format!("[{one}]"),
+        one => one.to_string(),
+    });
+    escaped.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_targeting::Glob;
+
+    use super::*;
+
+    #[test]
+    fn an_id_in_a_path_is_no_glob() {
+        let glob = Glob::compile(&escaped("a*[b]")).unwrap();
+        assert!(glob.matches("a*[b]") && !glob.matches("ab"));
+    }
 }

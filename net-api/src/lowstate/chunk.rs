@@ -204,7 +204,7 @@ fn bad(why: String) -> ApiError {
 ///
 /// # Errors
 /// When it is neither.
-pub(crate) fn flag(name: &str, value: &Value) -> Result<bool, ApiError> {
+fn flag(name: &str, value: &Value) -> Result<bool, ApiError> {
     let read = match value {
         Value::Bool(flag) => Some(*flag),
         Value::Int(number) => Some(*number != 0),

@@ -8,4 +8,4 @@ mod tests;
 
 pub(crate) use body::{chunks, form, map, parsed};
 pub(crate) use call_arguments::call_arguments;
-pub(crate) use chunk::{Chunk, flag};
+pub(crate) use chunk::Chunk;

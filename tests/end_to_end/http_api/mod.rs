@@ -19,3 +19,4 @@ mod slow_listeners;
 mod stopping;
 mod tls;
 mod users;
+mod wheels;

@@ -138,6 +138,7 @@ fn the_requests_of_saltgui_are_answered() {
     // Its help about a command of wheel.
     let docs = ask(json!({ "client": "runner", "fun": "doc.wheel" })).expect(200);
     let text = docs["return"][0]["key.accept"].as_str().unwrap();
+    let text = text.trim_start();
     assert!(text.starts_with("Accepts the keys that wait"), "{docs}");
     // A decision about a key that was compared means no other key.
     let reject = |finger: &str| {

@@ -49,7 +49,7 @@ fn a_listener_that_does_not_read_costs_nobody_anything_and_hears_of_its_gap() {
         assert_eq!(sent.expect(200), json!({"success": true}));
     };
     fire("/hook/before");
-    slow.find("/hook/before");
+    let mut last = slow.find("/hook/before").id;
     reader.find("/hook/before");
     let before = resident_bytes(api.daemon.pid()).unwrap();
 
@@ -77,7 +77,7 @@ fn a_listener_that_does_not_read_costs_nobody_anything_and_hears_of_its_gap() {
     assert!(grown < MAX_GROWTH, "{grown}");
 
     // The other one has what its buffers held, then the gap, and then what the master still knows.
-    let (mut heard, mut last) = (Vec::new(), String::new());
+    let mut heard = Vec::new();
     while heard.last() != Some(&format!("{LOAD}{}", HOOKS - 1)) {
         let Some(next) = slow.next() else {
             // The API ends a stream whose client reads nothing for long, and browsers come again like this.

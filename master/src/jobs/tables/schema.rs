@@ -91,6 +91,7 @@ const PARTITION: &str = "
     );
     CREATE TABLE runs (
         jid      INTEGER NOT NULL PRIMARY KEY,
+        kind     TEXT    NOT NULL,
         fun      TEXT    NOT NULL,
         arg      BLOB    NOT NULL,
         user     TEXT    NOT NULL,

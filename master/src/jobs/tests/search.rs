@@ -5,6 +5,7 @@ use std::slice::from_ref;
 use super::*;
 
 use crate::jobs::{FoundJobs, JobSearch, StoredRun, StoredRunEnd};
+use saline_messages::RunKind;
 use saline_targeting::Glob;
 
 const MASTER: &str = "here_master";
@@ -37,6 +38,7 @@ async fn publish_noted(store: &JobStore, fun: &str, target: &str, ticket: Option
 async fn store_run(store: &JobStore, fun: &str) -> StoredRun {
     let run = StoredRun {
         jid: store.next_jid(),
+        kind: RunKind::Runner,
         fun: fun.to_owned(),
         arg: Arguments::default().pack(),
         user: "ann".to_owned(),

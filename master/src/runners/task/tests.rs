@@ -26,6 +26,7 @@ impl Running {
     fn call(fun: &str, positional: &[&str]) -> RunnerCall {
         RunnerCall {
             request_id: RequestId::random().unwrap(),
+            kind: RunKind::Runner,
             fun: fun.to_owned(),
             arg: Arguments {
                 positional: positional.iter().map(|text| Value::from(*text)).collect(),
@@ -188,8 +189,9 @@ async fn a_secret_reaches_the_function_and_neither_the_table_of_runs_nor_the_aud
 {
     let running = Running::start().await;
     let mut verb = running.master.state.operator_verbs().runners;
-    let registry = built_in().with("vault", [&OPEN, &FAIL]);
-    verb.runners.registry = Arc::new(registry);
+    let mut functions = MasterFunctions::built_in();
+    functions.runners = functions.runners.with("vault", [&OPEN, &FAIL]);
+    verb.runners.functions = Arc::new(functions);
     let run = async |fun: &str, positional: &[&str], named: &[(&str, &str)]| {
         let mut call = Running::call(fun, positional);
         call.is_async = true;

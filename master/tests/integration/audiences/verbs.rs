@@ -7,8 +7,8 @@ use saline_messages::{
     Heartbeat, Jid, JobAccount, KeyRequest, Known, LoginRequest, LoginToken, MineRequest,
     MinionEvent, MinionEvents, MinionFunctions, MinionId, MinionRequest, OperatorRequest, Outgoing,
     Password, PillarRequest, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest, UploadId,
-    UploadRequest, encode,
+    RunKind, RunnerCall, RunnerRequest, ScheduledReturn, ScheduledRun, StartId, TokenRequest,
+    UploadId, UploadRequest, encode,
 };
 use saline_targeting::Target;
 
@@ -162,6 +162,7 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         OperatorRequest::MatchTarget { .. } => OperatorRequest::Cancel { jid: jid.clone() },
         OperatorRequest::Cancel { .. } => OperatorRequest::Runner(RunnerRequest::Run(RunnerCall {
             request_id,
+            kind: RunKind::Runner,
             fun: "jobs.cancel".into(),
             arg: Arguments {
                 positional: vec![jid.as_str().into()],

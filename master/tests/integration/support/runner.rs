@@ -6,7 +6,7 @@
 
 use saline_data::Value;
 use saline_messages::{
-    Arguments, Incoming, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd,
+    Arguments, Incoming, OperatorReply, OperatorRequest, RequestId, RunKind, RunnerCall, RunnerEnd,
     RunnerReply, RunnerRequest, decode,
 };
 
@@ -15,6 +15,7 @@ use super::Peer;
 pub fn call(fun: &str, positional: &[&str]) -> RunnerCall {
     RunnerCall {
         request_id: RequestId::random().unwrap(),
+        kind: RunKind::Runner,
         fun: fun.to_owned(),
         arg: Arguments {
             positional: positional.iter().map(|text| Value::from(*text)).collect(),

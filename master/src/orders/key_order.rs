@@ -1,4 +1,4 @@
-//! The verbs that list and change the keys of minions.
+//! Lists and changes the keys of minions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn reply_before(reply: &[u8]) -> OperatorReply {
 
 /// Lists and changes the keys of minions.
 #[derive(Debug)]
-pub struct KeyVerbs {
+pub struct KeyOrder {
     /// The master's own identity.
     pub(crate) master: PublicIdentity,
     pub(crate) decisions: Decisions,
@@ -53,7 +53,7 @@ pub struct KeyVerbs {
     pub(crate) events: Events,
 }
 
-impl KeyVerbs {
+impl KeyOrder {
     /// Carries out the request of a principal, if it may have that.
     pub(crate) async fn carry_out(
         &self,

@@ -1,0 +1,19 @@
+//! `minions`: the minions that are present.
+
+use saline_data::Value;
+use saline_functions::{Failure, function};
+
+use crate::runners::run::Run;
+use crate::runners::{Functions, manage};
+
+pub(super) const FUNCTIONS: Functions = &[&CONNECTED];
+
+/// Returns the minions that are present, as the runner `manage.up` does.
+///
+/// CLI Example:
+///
+///     pepper --client=wheel minions.connected
+#[function(nonblocking)]
+async fn connected(run: &Run) -> Result<Value, Failure> {
+    manage::up(run, false).await
+}
