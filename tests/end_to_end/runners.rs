@@ -512,10 +512,10 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
         "{}",
         unknown.stderr
     );
-    let misused = run(&fleet, &["manage.up", "x"]).expect(1);
+    let misused = run(&fleet, &["manage.down", "x"]).expect(1);
     assert_eq!(
         misused.stderr,
-        "ERROR: Passed invalid arguments to manage.up: up() takes 0 positional arguments but 1 was given \
-         (saline-run -d manage.up explains them)\n"
+        "ERROR: Passed invalid arguments to manage.down: down() takes 0 positional arguments but 1 was given \
+         (saline-run -d manage.down explains them)\n"
     );
 }
