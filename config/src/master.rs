@@ -215,13 +215,23 @@ impl Default for MasterConfig {
     }
 }
 
-/// Whether minions may see an option of the master: a public one that has no path of a key. Sections of transports have such paths.
+/// Whether minions may see an option of the master: a public one that has no path of a key, no rule about who gets what, and no command
+/// or address that may have a password in it. Sections of transports have such paths.
 pub(crate) fn may_be_shown(name: &str) -> bool {
-    const KEY_PATHS: [&str; 3] = ["pki_dir", "rest_cherrypy", "ssl"];
+    const NOT_SHOWN: [&str; 7] = [
+        "ext_pillar",
+        "file_env_access",
+        "mine_get",
+        "pki_dir",
+        "rest_cherrypy",
+        "schedule",
+        "ssl",
+    ];
+    let is_kept_back = NOT_SHOWN.contains(&name) || name.starts_with("returner.");
     let mut options = MasterConfig::OPTIONS.iter();
     let found = options.find(|option| option.name == name);
     found.is_some_and(|option| {
-        matches!(option.secrecy, Secrecy::Public | Secrecy::ByKeys) && !KEY_PATHS.contains(&name)
+        matches!(option.secrecy, Secrecy::Public | Secrecy::ByKeys) && !is_kept_back
     })
 }
 
@@ -345,5 +355,32 @@ impl MasterConfig {
     /// `state_dir/.lock`: held by a running master, so that no second one with another `sock_dir` uses its job store.
     pub fn store_lock_file(&self) -> PathBuf {
         self.paths.state_dir.join(".lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_shown;
+
+    #[test]
+    fn minions_see_no_rule_and_nothing_that_may_have_a_password_in_it() {
+        for name in ["timeout", "file_roots", "keep_jobs_seconds"] {
+            assert!(may_be_shown(name), "{name}");
+        }
+        for name in [
+            "ext_pillar",
+            "file_env_access",
+            "mine_get",
+            "pki_dir",
+            "publisher_acl",
+            "returner.executable.command",
+            "returner.http.url",
+            "returner.postgres.passwd",
+            "schedule",
+            "sharedsecret",
+            "ssl",
+        ] {
+            assert!(!may_be_shown(name), "{name}");
+        }
     }
 }

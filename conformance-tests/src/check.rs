@@ -7,7 +7,7 @@ use saline_protocol::transport::Clock;
 
 use crate::busy::BusyWatch;
 use crate::kit::{RawAt, World};
-use crate::{Backend, Failure, Outcome, Requirement};
+use crate::{Backend, Failure, Outcome, Requirement, requirements};
 
 /// What a single requirement may take before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(90);
@@ -45,9 +45,23 @@ pub(crate) fn check(
         }
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
+    let outcome = outcome.map_err(with_step);
     // Paused time waits for nobody.
     if backend.time_may_be_paused() {
         return outcome;
     }
     busy.judge(outcome)
+}
+
+/// Adds to a failure where to look first, where the step that failed belongs to another requirement.
+fn with_step(failure: Failure) -> Failure {
+    let of = |id| requirements::all().find(|own| own.id == id);
+    let Some(own) = failure.step().and_then(of) else {
+        return failure;
+    };
+    let name = own.name.replace('_', " ");
+    Failure::new(format!(
+        "{failure}\n  this step is {} {name}, so look there first, at: {}",
+        own.id, own.look_at
+    ))
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use saline_protocol::transport::{Clock, Elapsed, Error, ErrorKind, Instant};
 
-use crate::requirements;
-
 /// What a requirement's run comes to.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
@@ -33,6 +31,11 @@ impl Failure {
         self
     }
 
+    /// Returns the requirement that the step which failed belongs to, where that is another one.
+    pub(crate) fn step(&self) -> Option<&'static str> {
+        self.about
+    }
+
     /// The same failure, with `context` before its text.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
@@ -43,17 +46,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        let about = |id| requirements::all().find(|own| own.id == id);
-        if let Some(own) = self.about.and_then(about) {
-            let name = own.name.replace('_', " ");
-            write!(
-                f,
-                "\n  this step is {} {name}, so look there first, at: {}",
-                own.id, own.look_at
-            )?;
-        }
-        Ok(())
+        f.write_str(&self.text)
     }
 }
 

@@ -95,8 +95,8 @@ pub(super) const fn pillar_opts() -> OptionDoc<MasterConfig> {
         unit: "True, False or a list of options",
         default: "False",
         help: "The options of the master that stand under `master` in the pillar of every minion, where `config.get` finds them: \
-               a list of their names, or `True` for all. Secrets, rules about who may do what, sections of transports, `pki_dir` \
-               and `ssl` are never among them.",
+               a list of their names, or `True` for all. Secrets, rules about who may do or get what, `ext_pillar`, \
+               `schedule`, the options of returners, sections of transports, `pki_dir` and `ssl` are never among them.",
         read: |config, given| {
             config.pillar.shown_options = match &given.node.content {
                 Content::Scalar(Value::Null | Value::Bool(false)) => ShownOptions::Nothing,
@@ -120,7 +120,7 @@ fn shown_option(name: &str) -> Result<String, String> {
     let known = || MasterConfig::OPTIONS.iter().map(|option| option.name);
     if known().any(|option| option == name) {
         return Err(format!(
-            "has {name:?}, which minions never see: it is a secret, has rules about who may do what, or has the path of a key"
+            "has {name:?}, which minions never see: it is a secret or may contain one, has rules about who may do or get what, or has the path of a key"
         ));
     }
     Err(match nearest(name, known()) {

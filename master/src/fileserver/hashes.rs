@@ -84,12 +84,21 @@ impl KnownHash {
 }
 
 /// Reads a file to its end and returns its hash; none when it has another length than it had when it was opened.
-pub(super) fn hash(file: &JailedFile) -> io::Result<Option<TransferId>> {
+///
+/// # Errors
+/// When the file cannot be read, and once `is_given_up` says so: a large file takes minutes.
+pub(super) fn hash(
+    file: &JailedFile,
+    is_given_up: impl Fn() -> bool,
+) -> io::Result<Option<TransferId>> {
     let size = file.version().size;
     let mut digest = TransferDigest::default();
     let mut buffer = vec![0; BUFFER.min(usize::try_from(size).unwrap_or(BUFFER).max(1))];
     let mut offset = 0;
     loop {
+        if is_given_up() {
+            return Err(io::Error::other("the master stops"));
+        }
         let read = file.read_at(&mut buffer, offset)?;
         if read == 0 {
             break;

@@ -155,6 +155,7 @@ impl Reader {
         most: u64,
     ) -> impl FnOnce() -> Result<Look, FileRefusal> + Send + 'static + use<> {
         let (hashes, figures) = (Arc::clone(&self.hashes), Arc::clone(&self.figures));
+        let cancel = self.context.cancel.clone();
         move || {
             for _ in 0..READ_AGAIN {
                 let file = open(&roots, &path)?;
@@ -176,7 +177,8 @@ impl Reader {
                     _ => {}
                 }
                 let began = Clock.wall();
-                let hashed = hash(&file).map_err(|error| failed(&path, &error))?;
+                let hashed =
+                    hash(&file, || cancel.is_cancelled()).map_err(|error| failed(&path, &error))?;
                 figures.count_hashed(version.size);
                 if let Some(transfer) = hashed {
                     hashes.note(version, transfer, began);
