@@ -119,8 +119,8 @@ struct Compiler<'a> {
     environments: &'a dyn Environments,
     errors: Vec<String>,
     rendered: usize,
-    /// How many files include each other, up to the present one.
-    depth: usize,
+    /// The files that include each other, up to the one that is being compiled.
+    including: Vec<String>,
 }
 
 impl<'a> Compiler<'a> {
@@ -135,7 +135,7 @@ impl<'a> Compiler<'a> {
             environments,
             errors: Vec::new(),
             rendered: 0,
-            depth: 0,
+            including: Vec::new(),
         }
     }
 
@@ -282,12 +282,11 @@ impl<'a> Compiler<'a> {
             Ok(Value::Map(entries)) => entries,
             Ok(Value::Null) => Vec::new(),
             Ok(_) => {
-                let error = format!("{sls} of {environment} is no mapping");
-                self.errors.push(error);
+                self.wrong(&format!("{file} of {environment} is no mapping"));
                 Vec::new()
             }
             Err(error) => {
-                self.errors.push(error.to_string());
+                self.wrong(&error.to_string());
                 Vec::new()
             }
         };
@@ -298,16 +297,17 @@ impl<'a> Compiler<'a> {
         // What is included comes first, so that the file itself counts.
         let is_init = file.ends_with("/init.sls");
         let mut all = Vec::new();
-        if self.depth >= MAX_DEPTH {
-            let error = format!("{sls}: more than {MAX_DEPTH} files include each other in a row");
-            self.errors.push(error);
+        if self.including.len() >= MAX_DEPTH {
+            self.wrong(&format!(
+                "{file} of {environment}: more than {MAX_DEPTH} files include each other in a row"
+            ));
             return entries;
         }
-        for included in self.included(sls, is_init, include) {
-            let Included { sls, key, defaults } = included;
-            self.depth += 1;
+        let place = format!("{file} of {environment}");
+        let included = self.included(sls, &place, is_init, include);
+        self.including.push(place);
+        for Included { sls, key, defaults } in included {
             let found = self.file(environment, &sls, &defaults, seen);
-            self.depth -= 1;
             let found = key
                 .iter()
                 .flat_map(|key| key.rsplit(':'))
@@ -316,8 +316,16 @@ impl<'a> Compiler<'a> {
                 });
             self.merge(&mut all, found);
         }
+        self.including.pop();
         self.merge(&mut all, entries);
         all
+    }
+
+    /// Notes what is wrong with the file that is being compiled, with those that include it.
+    fn wrong(&mut self, error: &str) {
+        let by = self.including.iter().rev();
+        let by: String = by.map(|file| format!(", included by {file}")).collect();
+        self.errors.push(format!("{error}{by}"));
     }
 
     /// Returns the path of a file: `web/ports.sls` or `web/ports/init.sls`.
@@ -326,7 +334,7 @@ impl<'a> Compiler<'a> {
             && sls.split('.').all(|part| !part.is_empty())
             && !sls.contains(['/', '\0', '\\']);
         if !is_named {
-            self.errors.push(format!(
+            self.wrong(&format!(
                 "{sls:?} is no name of a file: `web.ports` is web/ports.sls"
             ));
             return None;
@@ -337,21 +345,27 @@ impl<'a> Compiler<'a> {
                 Ok(true) => return Some(name),
                 Ok(false) => {}
                 Err(error) => {
-                    self.errors.push(error);
+                    self.wrong(&error);
                     return None;
                 }
             }
         }
-        let error = format!("{environment} has no file {path}.sls and no {path}/init.sls");
-        self.errors.push(error);
+        self.wrong(&format!(
+            "{environment} has no file {path}.sls and no {path}/init.sls"
+        ));
         None
     }
 
     /// Reads an `include`.
-    fn included(&mut self, sls: &str, is_init: bool, include: Value) -> Vec<Included> {
+    fn included(
+        &mut self,
+        sls: &str,
+        place: &str,
+        is_init: bool,
+        include: Value,
+    ) -> Vec<Included> {
         let Value::List(members) = include else {
-            let error = format!("`include` of {sls} takes a list of files");
-            self.errors.push(error);
+            self.wrong(&format!("{place}: `include` takes a list of files"));
             return Vec::new();
         };
         let mut read = Vec::new();
@@ -367,10 +381,9 @@ impl<'a> Compiler<'a> {
                     read.push(included);
                 }
                 None => {
-                    let error = format!(
-                        "`include` of {sls} takes names of files, and mappings of a name to `key` and `defaults`"
-                    );
-                    self.errors.push(error);
+                    self.wrong(&format!(
+                        "{place}: `include` takes names of files, and mappings of a name to `key` and `defaults`"
+                    ));
                 }
             }
         }

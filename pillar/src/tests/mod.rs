@@ -195,10 +195,12 @@ fn mistakes_are_told_with_their_places() {
     let pillar = compiled(&[
         (
             "base/top.sls",
-            "base:\n  '*': [a, none, ../b, list]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n  'G@roles:web': [a]\n  'not G@roles:db': [a]\n  'web* or I@role:web': [a]\n",
+            "base:\n  '*': [a, none, ../b, list, web]\n  'x and': [a]\n  '*y': 1\n  z:\n    - match: q\n  'G@roles:web': [a]\n  'not G@roles:db': [a]\n  'web* or I@role:web': [a]\n",
         ),
         ("base/a.sls", "k: {{ nothing }}\n"),
         ("base/list.sls", "include: a\nl: 1\n"),
+        ("base/web/init.sls", "include: [.tls]\n"),
+        ("base/web/tls.sls", "include: [gone, 5, ../x]\n"),
     ]);
     let told = pillar.errors.join("\n");
     for line in [
@@ -211,7 +213,9 @@ fn mistakes_are_told_with_their_places() {
         "/srv/pillar/a.sls:1:7: `nothing` is undefined",
         "base has no file none.sls and no none/init.sls",
         "\"../b\" is no name of a file",
-        "`include` of list takes a list of files",
+        "list.sls of base: `include` takes a list of files",
+        "base has no file gone.sls and no gone/init.sls, included by web/tls.sls of base, included by web/init.sls of base",
+        "web/tls.sls of base: `include` takes names of files, and mappings of a name to `key` and `defaults`, included by web/init.sls of base",
     ] {
         assert!(told.contains(line), "{line}\nis not in\n{told}");
     }
