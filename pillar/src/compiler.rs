@@ -357,13 +357,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Reads an `include`.
-    fn included(
-        &mut self,
-        sls: &str,
-        place: &str,
-        is_init: bool,
-        include: Value,
-    ) -> Vec<Included> {
+    fn included(&mut self, sls: &str, place: &str, is_init: bool, include: Value) -> Vec<Included> {
         let Value::List(members) = include else {
             self.wrong(&format!("{place}: `include` takes a list of files"));
             return Vec::new();

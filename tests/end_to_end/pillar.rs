@@ -78,6 +78,23 @@ fn the_example_of_the_page_is_what_the_master_compiles() {
         .iter()
         .find_map(|block| block.strip_prefix("$ saline-run pillar.lint\n"));
     assert_eq!(Some(said.as_str()), of_page);
+
+    // What no file says by itself shows in the pillars of minions.
+    fs::remove_file(path).unwrap();
+    assert_eq!(runner(&fleet, &["pillar.lint"]).expect(0).stderr, "");
+    write(
+        &fleet,
+        "srv/pillar/top.sls",
+        "base:\n  '*': [all]\n  'db*': [gone]\n",
+    );
+    write(&fleet, "srv/pillar/all.sls", "include: [missing]\n");
+    let linted = runner(&fleet, &["pillar.lint", "--out", "json"]).expect(1);
+    let missing =
+        "base has no file missing.sls and no missing/init.sls, included by all.sls of base";
+    assert_eq!(
+        json(&linted),
+        serde_json::json!({"_errors": {missing: ["web1"]}})
+    );
 }
 
 #[test]

@@ -61,10 +61,16 @@ pub(super) fn read_at(
 
 /// Reads rules that are for nobody in particular.
 pub(super) fn list(given: &Given<'_>) -> Result<Vec<AccessRule>, YamlError> {
+    const TAKES: &str = "a list of rules";
+    let items = match &given.node.content {
+        Content::List(items) => items.as_slice(),
+        Content::Scalar(Value::Null) => &[],
+        _ => return Err(given.wrong(TAKES)),
+    };
     let mut rules = Vec::new();
-    for item in items(given.node) {
+    for item in items {
         if matches!(item.content, Content::List(_)) {
-            return Err(given.wrong("a list of rules"));
+            return Err(given.wrong(TAKES));
         }
         rules_of(given, item, &mut rules)?;
     }

@@ -32,6 +32,14 @@ fn mistakes_are_told_with_their_place() {
             r#"DIR/master:1:25: option "reactor_worker_threads" takes a number from 1 to 256, not 0"#,
         ),
         (
+            "reactor_acl: test.ping\n",
+            r#"DIR/master:1:14: option "reactor_acl" takes a list of rules, not the text "test.ping""#,
+        ),
+        (
+            "reactor_acl: {'*': [test.ping]}\n",
+            r#"DIR/master:1:14: option "reactor_acl" takes a list of rules, not a mapping"#,
+        ),
+        (
             "reacter: []\n",
             r#"DIR/master:1:1: unknown option "reacter"; did you mean "reactor"?"#,
         ),

@@ -1,5 +1,8 @@
 //! `pillar`: the pillars of minions, as the master compiles them now.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use saline_data::{Value, masked};
 use saline_functions::{Failure, function};
 use saline_messages::MinionId;
@@ -7,12 +10,19 @@ use saline_targeting::Target;
 
 use super::run::Run;
 use super::{Functions, Returned};
+use crate::keys::KeyStore;
 use crate::pillar::{AskedEnvironments, LintedFile, NotCompiled};
 
 pub(super) const FUNCTIONS: Functions = &[&LINT, &SHOW_PILLAR, &SHOW_TOP];
 
 /// The key under which Salt has what went wrong.
 const ERRORS: &str = "_errors";
+
+/// How long `pillar.lint` compiles the pillars of minions.
+const LINT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The most minions that are named for one error.
+const MAX_NAMED: usize = 20;
 
 impl From<NotCompiled> for Failure {
     fn from(error: NotCompiled) -> Self {
@@ -89,8 +99,10 @@ async fn show_top(
 }
 
 /// Looks through the files of `pillar_roots` for what will not render, without rendering them: syntax errors, filters and
-/// functions that are absent, other renderers such as `#!py`. Returns the files with findings, each as `LINE:COLUMN: what`,
-/// and fails if there is any. `saltenv` names one environment; otherwise all are looked through.
+/// functions that are absent, other renderers such as `#!py`. Then compiles the pillar of each minion with an accepted key, for half a
+/// minute at most; no minion is told. Returns the files with findings, each as `LINE:COLUMN: what`, and under `_errors` what is wrong
+/// with pillars, each with the minions that it is wrong for. Fails if there is anything. `saltenv` names one environment; otherwise all
+/// are looked through.
 ///
 /// CLI Example:
 ///
@@ -98,16 +110,82 @@ async fn show_top(
 #[function]
 async fn lint(run: &Run, saltenv: Option<String>) -> Result<Returned, Failure> {
     run.check_sees_all("pillar.lint")?;
-    let files = run.parts.pillars.lint(saltenv).await?;
-    let success = files.is_empty();
+    let files = run.parts.pillars.lint(saltenv.clone()).await?;
     let shown = files.into_iter().map(|LintedFile { path, findings }| {
         let findings = findings.into_iter();
         (path, Value::texts(findings))
     });
+    let mut shown: Vec<(String, Value)> = shown.collect();
+    let errors = errors_of_minions(run, saltenv).await?;
+    if !errors.is_empty() {
+        let errors = errors.into_iter();
+        let errors = errors.map(|(error, minions)| (error, minions.into_value()));
+        shown.push((ERRORS.to_owned(), Value::map(errors)));
+    }
     Ok(Returned {
-        success,
-        ..Returned::from(Value::map(shown))
+        success: shown.is_empty(),
+        ..Returned::from(Value::Map(shown))
     })
+}
+
+/// The minions that something is wrong for.
+#[derive(Default)]
+struct WrongFor {
+    named: Vec<String>,
+    others: usize,
+}
+
+impl WrongFor {
+    fn add(&mut self, minion: &MinionId) {
+        match self.named.len() < MAX_NAMED {
+            true => self.named.push(minion.to_string()),
+            false => self.others += 1,
+        }
+    }
+
+    fn into_value(mut self) -> Value {
+        if self.others > 0 {
+            self.named.push(format!("and {} more", self.others));
+        }
+        Value::texts(self.named)
+    }
+}
+
+/// Compiles the pillars of all minions, and returns the errors with the minions that have them.
+async fn errors_of_minions(
+    run: &Run,
+    pillarenv: Option<String>,
+) -> Result<BTreeMap<String, WrongFor>, Failure> {
+    let accepted = run.parts.keys.with_minions(KeyStore::accepted_ids).await;
+    let accepted = accepted.ok_or_else(|| Failure::Execution("the key store failed".to_owned()))?;
+    let accepted = accepted.map_err(|error| Failure::Execution(error.to_string()))?;
+    let asked = AskedEnvironments {
+        saltenv: None,
+        pillarenv,
+    };
+    let clock = run.parts.context.clock;
+    let until = clock.after(LINT_TIMEOUT);
+    let mut found: BTreeMap<String, WrongFor> = BTreeMap::new();
+    for (number, minion) in accepted.iter().enumerate() {
+        if clock.now() > until {
+            run.note(format!(
+                "the pillars of {number} of {} minions were compiled: {} s are over",
+                accepted.len(),
+                LINT_TIMEOUT.as_secs()
+            ));
+            break;
+        }
+        let errors = match run.parts.pillars.compile(minion, &asked).await {
+            Ok(pillar) => pillar.errors,
+            // It was deleted meanwhile.
+            Err(NotCompiled::NoKey(_)) => continue,
+            Err(error) => vec![error.to_string()],
+        };
+        for error in errors {
+            found.entry(error).or_default().add(minion);
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the minion with this id, if the principal has a rule about it.
