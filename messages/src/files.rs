@@ -136,6 +136,8 @@ pub enum FileRefusal {
     Failed,
     /// The master takes no files of minions: `file_recv` is not set.
     NotTaken,
+    /// What the minion has handed in takes all the room that the master has for it.
+    NoRoom,
 }
 
 impl fmt::Display for FileRefusal {
@@ -151,6 +153,9 @@ impl fmt::Display for FileRefusal {
             Self::Failed => "the master cannot read or write it, and its log says why",
             Self::NotTaken => {
                 "the master takes no files of minions: set `file_recv: True` in its configuration"
+            }
+            Self::NoRoom => {
+                "what this minion has handed in takes all the room that the master has for it: remove some of it on the master"
             }
         })
     }

@@ -250,6 +250,7 @@ fn file_replies() -> Vec<(String, FileReply)> {
         FileRefusal::TooMany,
         FileRefusal::Failed,
         FileRefusal::NotTaken,
+        FileRefusal::NoRoom,
     ] {
         replies.push((format!("Refused.{why:?}"), FileReply::Refused(why)));
     }

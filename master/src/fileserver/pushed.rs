@@ -144,7 +144,7 @@ fn make_room(
         bytes = bytes.saturating_add(if is_unfinished { most } else { version.size });
     }
     match bytes.saturating_add(part.total) > most.saturating_mul(FILES_OF_MINION) {
-        true => Err(FileRefusal::TooMany),
+        true => Err(FileRefusal::NoRoom),
         false => Ok(()),
     }
 }

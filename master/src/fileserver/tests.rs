@@ -347,7 +347,7 @@ async fn a_pushed_file_is_stored_when_it_is_whole() {
         assert_eq!(ask(pushed(&path, &whole, 0, 100)).await, received(100));
     }
     let last = ask(pushed("many/last", &[9; 100], 0, 100)).await;
-    assert_eq!(last, refused(FileRefusal::TooMany));
+    assert_eq!(last, refused(FileRefusal::NoRoom));
     // What another minion handed in does not count.
     let other = served
         .ask("m2", pushed("many/last", &[9; 100], 0, 100))

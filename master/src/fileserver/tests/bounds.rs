@@ -64,10 +64,7 @@ async fn a_file_that_was_begun_counts_as_the_largest_and_stays_until_it_is_aband
     for number in 0..MAX_LARGEST_FILES {
         assert_eq!(begin(number).await, received(1));
     }
-    assert_eq!(
-        begin(MAX_LARGEST_FILES).await,
-        refused(FileRefusal::TooMany)
-    );
+    assert_eq!(begin(MAX_LARGEST_FILES).await, refused(FileRefusal::NoRoom));
     // None of them had to go for another one.
     let rest = pushed(&path(0), &whole(0), 1, LARGEST - 1);
     assert_eq!(served.ask("m1", rest).await, received(LARGEST as u64));
@@ -77,10 +74,7 @@ async fn a_file_that_was_begun_counts_as_the_largest_and_stays_until_it_is_aband
         files.filter(|file| file.to_string_lossy().contains("saline-push"))
     };
     assert_eq!(begun().count(), usize::from(MAX_LARGEST_FILES) - 1);
-    assert_eq!(
-        begin(MAX_LARGEST_FILES).await,
-        refused(FileRefusal::TooMany)
-    );
+    assert_eq!(begin(MAX_LARGEST_FILES).await, refused(FileRefusal::NoRoom));
 
     let long_ago = Clock.wall() - Duration::from_secs(ABANDONED.unsigned_abs() + 60);
     let abandoned = begun().next().unwrap();
