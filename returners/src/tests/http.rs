@@ -6,7 +6,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use saline_data::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -88,8 +88,11 @@ async fn a_server_gets_each_batch_in_one_request() {
         };
         assert_eq!(values.len(), records.len());
     }
-    drop(listener);
-    let failed = http.deliver(&records).await.unwrap_err();
+    // Nobody listens at the port of a client, and nobody else gets it while the client has it.
+    let client = TcpStream::connect(address).await.unwrap();
+    let closed = client.local_addr().unwrap();
+    let mut nobody = posting(format!("http://{closed}/in"), |_| {});
+    let failed = nobody.deliver(&records).await.unwrap_err();
     assert!(
         matches!(&failed, DeliveryError::Away(why) if why.contains("cannot connect")),
         "{failed}"
