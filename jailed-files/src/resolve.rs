@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use crate::walk;
 
-/// How often a path is resolved anew when somebody renames a folder on its way meanwhile, which `openat2` reports.
+/// How often a path with `..` is resolved anew when somebody renames anything meanwhile, which `openat2` reports. Then it is walked:
+/// whoever renames all the time must not keep others from their files.
 const RETRIES: usize = 32;
 
 /// Whether this process has met a system without `openat2`: what the system can do, and not state of ours.
@@ -28,11 +29,12 @@ pub(crate) fn open_beneath(root: impl AsFd, path: &str, flags: OFlags) -> Result
             }
             walked
         }
+        Err(Errno::AGAIN) => walk::open_beneath(root.as_fd(), path, flags),
         opened => opened,
     }
 }
 
-/// Opens what a path beneath `root` names with `openat2` alone.
+/// Opens what a path beneath `root` names with `openat2` alone. `AGAIN` says that too much was renamed meanwhile.
 pub(crate) fn by_openat2(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { "." } else { path };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

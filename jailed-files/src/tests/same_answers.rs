@@ -73,6 +73,10 @@ proptest! {
         }
         for path in paths.iter().filter(|path| !path.starts_with('/')) {
             let expected = identity(by_openat2(&root.folder, path, OFlags::PATH));
+            // Other tests rename all the time, and the kernel then gives no answer about `..`.
+            if expected == Err(Errno::AGAIN) {
+                continue;
+            }
             let walked = identity(walk::open_beneath(root.folder.as_fd(), path, OFlags::PATH));
             prop_assert_eq!(walked, expected, "{}", path);
         }
