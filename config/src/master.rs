@@ -218,15 +218,7 @@ impl Default for MasterConfig {
 /// Whether minions may see an option of the master: a public one that has no path of a key, no rule about who gets what, and no command
 /// or address that may have a password in it. Sections of transports have such paths.
 pub(crate) fn may_be_shown(name: &str) -> bool {
-    const NOT_SHOWN: [&str; 7] = [
-        "ext_pillar",
-        "file_env_access",
-        "mine_get",
-        "pki_dir",
-        "rest_cherrypy",
-        "schedule",
-        "ssl",
-    ];
+    const NOT_SHOWN: [&str; 5] = ["ext_pillar", "pki_dir", "rest_cherrypy", "schedule", "ssl"];
     let is_kept_back = NOT_SHOWN.contains(&name) || name.starts_with("returner.");
     let mut options = MasterConfig::OPTIONS.iter();
     let found = options.find(|option| option.name == name);

@@ -44,8 +44,8 @@ pub enum Secrecy {
     /// The value is a mapping whose keys are the operator's own: values are secret whose keys contain a word such as password, pwd,
     /// passphrase, secret, token or api_key, and addresses with a password in them.
     ByKeys,
-    /// The value is a mapping of rules about who may call which function: the patterns of named arguments are secret, since they
-    /// may spell the arguments out.
+    /// The value has rules about who may call which function, or get which files or values: the patterns of named arguments are
+    /// secret, since they may spell the arguments out.
     Rules,
 }
 

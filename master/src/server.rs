@@ -154,7 +154,7 @@ impl Master {
         let mut places = 0;
         for (number, (_, scheme)) in addresses.all.iter().enumerate() {
             let able = registry.get(scheme)?.capabilities();
-            // Who reaches the local endpoint takes of what is kept back.
+            // Connections of the local endpoint take of the descriptors that are kept back.
             places += usize::from(number != local && descriptors_of_a_minion(&able) > 0);
         }
         for (number, (at, scheme)) in addresses.all.into_iter().enumerate() {

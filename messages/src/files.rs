@@ -136,7 +136,7 @@ pub enum FileRefusal {
     Failed,
     /// The master takes no files of minions: `file_recv` is not set.
     NotTaken,
-    /// What the minion has handed in takes all the room that the master has for it.
+    /// The files that the minion has handed in take all the room that the master has for them.
     NoRoom,
 }
 

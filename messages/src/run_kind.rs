@@ -14,7 +14,7 @@ pub enum RunKind {
 }
 
 impl RunKind {
-    /// Every kind.
+    /// The kinds of functions of the master.
     pub const ALL: [Self; 2] = [Self::Runner, Self::Wheel];
 
     /// Returns Salt's name of the kind.

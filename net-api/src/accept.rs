@@ -5,8 +5,8 @@ use hyper::HeaderMap;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 
-use crate::answers::Format;
 use crate::error::ApiError;
+use crate::format::Format;
 
 /// The largest number of entries in `Accept` that are looked at.
 const MAX_ENTRIES: usize = 32;

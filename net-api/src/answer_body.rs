@@ -13,18 +13,10 @@ use hyper::body::{Body, Frame, SizeHint};
 use saline_data::{Value, json, yaml};
 
 use crate::content::{Apart, Content};
+use crate::format::Format;
 
 /// The size in bytes from which on what is written is sent.
 const FRAME: usize = 64 * 1024;
-
-/// A form of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// `application/json`
-    Json,
-    /// `application/x-yaml`
-    Yaml,
-}
 
 /// The text of an answer.
 pub(crate) struct AnswerBody {

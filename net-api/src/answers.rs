@@ -1,4 +1,4 @@
-//! The form of answers: JSON or YAML.
+//! Answers with content, in either form.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -6,8 +6,8 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPT
 use saline_data::Value;
 
 use crate::answer_body::AnswerBody;
-pub(crate) use crate::answer_body::Format;
 use crate::content::Content;
+use crate::format::Format;
 
 impl Format {
     /// Returns the answer with this content, which becomes text while it is sent.

@@ -6,7 +6,7 @@ use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use saline_client::ClientError;
 use saline_data::Value;
 
-use crate::answers::Format;
+use crate::format::Format;
 
 /// The reason why a request was not carried out.
 #[derive(Debug, thiserror::Error)]

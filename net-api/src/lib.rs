@@ -16,6 +16,7 @@ mod endpoints;
 mod error;
 mod event_streams;
 mod events;
+mod format;
 mod forwarded;
 mod limits;
 mod listener;

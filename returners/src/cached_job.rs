@@ -13,7 +13,7 @@ pub(crate) const PAGE_BYTES: i64 = 8 * 1024 * 1024;
 /// A job as a database has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachedJob {
-    /// The jid.
+    /// The jid of the job.
     pub jid: String,
     /// The function.
     pub fun: String,

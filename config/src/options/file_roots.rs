@@ -37,7 +37,7 @@ pub(super) const fn file_roots() -> OptionDoc<MasterConfig> {
 pub(super) const fn file_env_access() -> OptionDoc<MasterConfig> {
     OptionDoc {
         name: "file_env_access",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: ACCESS_TAKES,
         default: "{}",
         help: "Who may read an environment: `prod: 'web* or A@roles:db'`. To others it does not exist. An environment that is \

@@ -73,7 +73,7 @@ pub(super) const fn mine_enabled() -> OptionDoc<MinionConfig> {
 pub(super) const fn mine_get() -> OptionDoc<MasterConfig> {
     OptionDoc {
         name: "mine_get",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: GET_TAKES,
         default: "",
         help: "Which minions may get what from the mine: `'web*': ['network.*', ips]`. A pattern is a glob, or a regular \

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use saline_messages::{Event, EventTag, PackedArguments};
+use saline_messages::{Arguments, Event, EventTag, PackedArguments};
 
 use super::{About, Action, Allowed, Principal, Refusal};
 
@@ -51,14 +51,18 @@ pub(super) fn judge_api(
     })
 }
 
-/// Whether a call of a runner fires the event of a hook: `event.send`, whose arguments say once what the tag is.
+/// Whether a call of a runner fires the event of a hook, and its arguments are not too large for one.
 pub(crate) fn fires_hook(fun: &str, arguments: &PackedArguments) -> bool {
-    if fun != HOOK_RUNNER || arguments.as_packed().as_bytes().len() > MAX_HOOK {
+    let is_small = arguments.as_packed().as_bytes().len() <= MAX_HOOK;
+    let names_hook = |arguments| names_hook(fun, &arguments);
+    fun == HOOK_RUNNER && is_small && arguments.unpack().is_ok_and(names_hook)
+}
+
+/// Whether a call of a runner is one of `event.send` whose arguments say once what the tag is, and it is that of a hook.
+pub(crate) fn names_hook(fun: &str, arguments: &Arguments) -> bool {
+    if fun != HOOK_RUNNER {
         return false;
     }
-    let Ok(arguments) = arguments.unpack() else {
-        return false;
-    };
     let mut named = arguments.named.iter().filter(|(name, _)| name == "tag");
     let tag = match (arguments.positional.first(), named.next(), named.next()) {
         (Some(tag), None, _) | (None, Some((_, tag)), None) => tag,

@@ -38,11 +38,7 @@ struct Presence {
 impl Presence {
     async fn look(run: &Run) -> Result<Self> {
         // Keys first: a minion that is accepted meanwhile then shows as present, not as down.
-        let accepted = match run.parts.keys.with_minions(KeyStore::accepted_ids).await {
-            Some(Ok(accepted)) => accepted,
-            Some(Err(error)) => return Err(Failure::Execution(error.to_string())),
-            None => return Err(Failure::Execution("the key store failed".to_owned())),
-        };
+        let accepted = run.parts.read_minion_keys(KeyStore::accepted_ids).await?;
         let present = run.parts.sessions.all_alive();
         let present = present
             .iter()

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use saline_channel::KeyError;
+use saline_functions::Failure;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 use saline_returners::JobCache;
@@ -13,7 +15,7 @@ use crate::events::{DurableEvents, EventReader, Events};
 use crate::fileserver::FileServer;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
-use crate::keys::KeyAccess;
+use crate::keys::{KeyAccess, KeyStore};
 use crate::logins::LoginStore;
 use crate::mine::Mine;
 use crate::orders::TargetResolver;
@@ -60,6 +62,22 @@ impl RunnerParts {
     /// Returns the reader of kept events; none while no event was to be kept.
     pub(crate) fn event_reader(&self) -> Option<EventReader> {
         EventReader::new(&self.jobs, &self.durable)
+    }
+
+    /// Reads the store of minions' keys.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    ///
+    /// # Cancel safety
+    /// A `read` that has begun is finished when the future is dropped.
+    pub(crate) async fn read_minion_keys<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&KeyStore) -> Result<T, KeyError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let read = self.keys.with_minions(read).await;
+        let read = read.ok_or_else(|| Failure::Execution("the key store failed".to_owned()))?;
+        read.map_err(|error| Failure::Execution(error.to_string()))
     }
 
     /// Returns the clock by which runners wait.

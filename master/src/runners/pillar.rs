@@ -156,9 +156,7 @@ async fn errors_of_minions(
     run: &Run,
     pillarenv: Option<String>,
 ) -> Result<BTreeMap<String, WrongFor>, Failure> {
-    let accepted = run.parts.keys.with_minions(KeyStore::accepted_ids).await;
-    let accepted = accepted.ok_or_else(|| Failure::Execution("the key store failed".to_owned()))?;
-    let accepted = accepted.map_err(|error| Failure::Execution(error.to_string()))?;
+    let accepted = run.parts.read_minion_keys(KeyStore::accepted_ids).await?;
     let asked = AskedEnvironments {
         saltenv: None,
         pillarenv,

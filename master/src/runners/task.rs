@@ -9,8 +9,7 @@ use saline_data::{Packed, Value};
 use saline_functions::{BoundArguments, Failure, Function, hide_panic, take_secrets};
 use saline_messages::random::NoRandomness;
 use saline_messages::{
-    EventTag, OrderWarning, Outgoing, RequestId, RunKind, RunnerCall, RunnerEnd, Secrets, decode,
-    encode,
+    OrderWarning, Outgoing, RequestId, RunKind, RunnerCall, RunnerEnd, Secrets, decode, encode,
 };
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
@@ -22,7 +21,7 @@ use super::run_table::{
     MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable, SHARE_OF_ONE,
 };
 use super::{MasterFunctions, Returned, wheels};
-use crate::authorize::Principal;
+use crate::authorize::{Principal, names_hook};
 use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
@@ -30,9 +29,6 @@ pub(super) const MAX_RETURN: usize = 256 * 1024 * 1024;
 
 /// The largest return of an asynchronous run, in bytes: it is one row of the store.
 const MAX_STORED: usize = 16 * 1024 * 1024;
-
-/// The function that fires events, those of hooks too.
-const SEND_EVENT: &str = "event.send";
 
 /// How long the end of a run can be read.
 const READABLE: Duration = Duration::from_secs(60);
@@ -111,8 +107,7 @@ impl Runners {
             return Err("the name of the user is too long".to_owned());
         }
         let mut arguments = call.arg.unpack().map_err(|error| error.to_string())?;
-        let tag = arguments.positional.first().and_then(Value::as_str);
-        let is_hook = fun == SEND_EVENT && tag.is_some_and(EventTag::is_hook);
+        let is_hook = names_hook(fun, &arguments);
         let hidden = Secrets::put_in(secrets.as_ref(), &mut arguments);
         let hidden = hidden.map_err(|error| error.to_string())?;
         if kind == RunKind::Wheel {

@@ -11,9 +11,9 @@ use saline_client::RunnerSpec;
 use saline_data::Value;
 use saline_messages::Arguments;
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::{Login, TOKEN_HEADER};
 use crate::lowstate;
 use crate::whole_body::WholeBody;

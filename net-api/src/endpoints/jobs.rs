@@ -8,11 +8,11 @@ use saline_client::ClientError;
 use saline_data::Value;
 use saline_messages::{Jid, NetapiClient, RunKind};
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::clients::run_returned;
 use crate::content::Content;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::Login;
 
 /// Lists the jobs.

@@ -7,10 +7,10 @@ use axum::response::Response;
 use saline_data::Value;
 use saline_messages::{NetapiClient, RunKind};
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::clients::run_returned;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::Login;
 
 /// Lists the keys by their states.

@@ -14,9 +14,9 @@ use saline_messages::{
 use saline_protocol::transport::Clock;
 use tokio::sync::oneshot;
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::forwarded::OwnOrigin;
 use crate::limits::LOGIN_TIMEOUT;
 use crate::login::{LoginOrigin, TOKEN_HEADER, set_cookie, write};

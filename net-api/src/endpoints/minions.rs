@@ -8,11 +8,11 @@ use hyper::{HeaderMap, StatusCode};
 use saline_data::Value;
 use saline_messages::LoginToken;
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::Login;
 use crate::lowstate::{self, Chunk};
 use crate::whole_body::WholeBody;

@@ -8,11 +8,11 @@ use hyper::HeaderMap;
 use saline_data::Value;
 
 use super::login::with;
-use crate::answers::Format;
 use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::parse;
 use crate::lowstate::{self, Chunk};
 use crate::whole_body::WholeBody;

@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::response::Response;
 use saline_data::Value;
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::Login;
 
 /// Returns the numbers of answers and of event streams.

@@ -7,9 +7,9 @@ use axum::response::Response;
 use saline_data::Value;
 use saline_messages::NetapiClient;
 
-use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::login::Login;
 use crate::lowstate;
 

@@ -8,9 +8,9 @@ use hyper::HeaderMap;
 use saline_data::Value;
 
 use super::login::of_body;
-use crate::answers::Format;
 use crate::api::Api;
 use crate::error::ApiError;
+use crate::format::Format;
 use crate::whole_body::WholeBody;
 
 /// Logs a user in. Returns the login in a bare list, as Salt does here.

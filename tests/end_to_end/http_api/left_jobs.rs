@@ -1,10 +1,10 @@
 //! A job that goes on without the client that began it.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::events::Listener;
 use super::http::Api;
@@ -32,11 +32,7 @@ fn a_client_that_left_finds_the_whole_result_of_its_job_by_the_jid() {
     let chunk = json!({
         "client": "local", "tgt": "*", "fun": "cmd.run", "arg": [line], "kwarg": {"python_shell": true},
     });
-    let mut client = Command::new("curl");
-    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", &header]);
-    client.args(["-H", "Content-Type: application/json"]);
-    client.args(["--data-binary", &chunk.to_string(), &api.url]);
-    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    let mut client = begin(&api, &header, &chunk);
     let new = listener.find("/new");
     let jid = new.data["data"]["jid"].as_str().unwrap().to_owned();
     fs::write(&pipes[0], "from the first\n").unwrap();
@@ -62,6 +58,15 @@ fn a_client_that_left_finds_the_whole_result_of_its_job_by_the_jid() {
     assert_eq!(job(&Api::start(&fleet))["return"], both);
 }
 
+/// Starts a client that asks for chunks, and may go before it has the answer.
+fn begin(api: &Api, header: &str, chunks: &Value) -> Child {
+    let mut client = Command::new("curl");
+    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", header]);
+    client.args(["-H", "Content-Type: application/json"]);
+    client.args(["--data-binary", &chunks.to_string(), &api.url]);
+    client.stdout(Stdio::null()).spawn().unwrap()
+}
+
 #[test]
 fn the_chunks_that_are_left_when_the_client_goes_are_not_begun() {
     let fleet = fleet_with_users(&["web1"]);
@@ -73,11 +78,7 @@ fn the_chunks_that_are_left_when_the_client_goes_are_not_begun() {
         { "client": "local", "tgt": "web1", "fun": "cmd.run", "arg": ["sleep 60"] },
         { "client": "local", "tgt": "web1", "fun": "test.version" },
     ]);
-    let mut client = Command::new("curl");
-    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", &header]);
-    client.args(["-H", "Content-Type: application/json"]);
-    client.args(["--data-binary", &chunks.to_string(), &api.url]);
-    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    let mut client = begin(&api, &header, &chunks);
     let new = listener.find("/new");
     assert_eq!(new.data["data"]["fun"], "cmd.run");
     client.kill().unwrap();
@@ -107,11 +108,7 @@ fn the_return_of_a_run_whose_client_left_is_found_by_its_jid() {
     let minion = Pid::from_raw(fleet.minions["web1"].pid().cast_signed()).unwrap();
     kill_process(minion, Signal::STOP).unwrap();
     let chunk = json!({ "client": "runner", "fun": "doc.execution", "arg": ["test.ping"] });
-    let mut client = Command::new("curl");
-    client.args(["-s", "--max-time", "60", "--noproxy", "*", "-H", &header]);
-    client.args(["-H", "Content-Type: application/json"]);
-    client.args(["--data-binary", &chunk.to_string(), &api.url]);
-    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    let mut client = begin(&api, &header, &chunk);
     let new = listener.find("/new");
     assert!(new.tag.starts_with("salt/run/"), "{new:?}");
     let jid = new.data["data"]["jid"].as_str().unwrap().to_owned();

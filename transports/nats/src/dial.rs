@@ -60,6 +60,11 @@ impl NatsDialer {
         })
     }
 
+    /// Returns the endpoint with the servers of NATS as its addresses.
+    pub(crate) fn servers(&self) -> &Endpoint {
+        &self.options.endpoint
+    }
+
     fn attempts(&self) -> MutexGuard<'_, Vec<Arc<Lifetime>>> {
         // Each change is one step, so a panic elsewhere does not spoil it.
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)

@@ -116,9 +116,9 @@ impl Transport for Nats {
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
+        let dialer = self.dialer(endpoint, &context)?;
         // Errors name the servers of NATS.
-        let servers = NatsOptions::read(endpoint)?.endpoint;
-        let dialer = self.dialer(&servers, &context)?;
+        let servers = dialer.servers().clone();
         saline_engine::connect(dialer, &servers, context).await
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
     let what = "after thousands of connections";
     before.back_to(8, what).await?;
     if world.is_inside() {
-        // What this process keeps for its own ends of connections is as much after a few of them.
+        // The ends of these connections are in this process too, which keeps as much for thousands of them as for a few.
         growth.at_most(BYTES_EACH, crowd as u64, what)?;
     } else {
         before.grown_by_at_most(64, what)?;

@@ -46,7 +46,7 @@ struct Way {
 }
 
 impl Way {
-    /// What cannot be sent is lost.
+    /// Sends a datagram, which is lost where the socket does not take it.
     async fn send(&self, datagram: &[u8]) {
         let _ = match self.to {
             Some(to) => self.socket.send_to(datagram, to).await,
@@ -215,7 +215,7 @@ impl Driver {
                 if self.fault == WireFault::TrustConnected && datagram != [BYE] {
                     let _ = std::hint::black_box(&datagram[..HEAD]);
                 }
-                // What has no room is lost.
+                // A datagram that the channel has no room for is lost.
                 let _ = peer.try_send(datagram.to_vec());
             }
             (None, Some((&HELLO, cookie))) if cookie.len() == 8 => {

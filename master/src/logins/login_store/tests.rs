@@ -200,7 +200,7 @@ fn a_token_that_was_ended_is_that_of_no_later_login() {
     assert!(store.end(&token(2)).unwrap().is_some());
     assert_eq!(store.make_now(login(2, "alice"), NOW).unwrap(), None);
     assert_eq!(store.list(NOW), []);
-    // What is remembered of them has a bound.
+    // The store remembers a bounded number of the tokens that were ended.
     for number in 3..=u32::try_from(MAX_ENDED).unwrap() + 3 {
         store.end(&token(number)).unwrap();
     }

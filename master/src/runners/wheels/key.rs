@@ -51,9 +51,7 @@ async fn list(run: &Run, r#match: ListedState) -> Result<Value> {
     let ListedState::Of(state) = r#match else {
         return Ok(listed(&keys));
     };
-    let ids = keys.iter().filter(|key| key.state == state);
-    let ids = Value::texts(ids.map(|key| key.id.as_str()));
-    Ok(Value::map([(state.folder(), ids)]))
+    Ok(Value::map([(state.folder(), ids_in(&keys, state))]))
 }
 
 /// Returns the fingerprints of keys by their states, and that of the master under `local` if `master.pub` is among the names.
@@ -192,11 +190,7 @@ async fn delete_dict(run: &Run, r#match: IdsByState, finger: Option<Mapping>) ->
 
 /// Returns all keys.
 async fn all(run: &Run) -> Result<Vec<KeyEntry>> {
-    match run.parts.keys.with_minions(KeyStore::list).await {
-        Some(Ok(keys)) => Ok(keys),
-        Some(Err(error)) => Err(Failure::Execution(error.to_string())),
-        None => Err(Failure::Execution("the key store failed".to_owned())),
-    }
+    run.parts.read_minion_keys(KeyStore::list).await
 }
 
 /// Applies an action to the chosen ones of all keys. Returns those that it has changed, by their states.
@@ -230,7 +224,7 @@ async fn act(run: &Run, action: KeyAction, chosen: impl Fn(&KeyEntry) -> bool) -
     }
     Ok(match action {
         KeyAction::Delete => Value::Map(Vec::new()),
-        KeyAction::Accept | KeyAction::Reject => by_states(&reply.keys, false),
+        KeyAction::Accept | KeyAction::Reject => by_states(&reply.keys),
     })
 }
 
@@ -260,24 +254,22 @@ fn matches(ids: &Globs, id: &str) -> bool {
 
 /// Returns the ids of all keys by their states, also of states without keys, and the names of the master's own.
 fn listed(keys: &[KeyEntry]) -> Value {
-    let own = Value::map([("local", Value::texts(["master.pem", OWN_KEY]))]);
-    match (by_states(keys, true), own) {
-        (Value::Map(mut entries), Value::Map(own)) => {
-            entries.extend(own);
-            Value::Map(entries)
-        }
-        (listed, _) => listed,
-    }
+    let states = KeyState::ALL.map(|state| (state.folder(), ids_in(keys, state)));
+    let own = ("local", Value::texts(["master.pem", OWN_KEY]));
+    Value::map(states.into_iter().chain([own]))
 }
 
-/// Returns the ids of keys by their states.
-fn by_states(keys: &[KeyEntry], also_empty: bool) -> Value {
-    let states = KeyState::ALL.into_iter().filter_map(|state| {
-        let ids = keys.iter().filter(|key| key.state == state);
-        let ids: Vec<&str> = ids.map(|key| key.id.as_str()).collect();
-        (also_empty || !ids.is_empty()).then(|| (state.folder(), Value::texts(ids)))
-    });
-    Value::map(states)
+/// Returns the ids of keys by those states that some are in.
+fn by_states(keys: &[KeyEntry]) -> Value {
+    let has_keys = |state: &KeyState| keys.iter().any(|key| key.state == *state);
+    let states = KeyState::ALL.into_iter().filter(has_keys);
+    Value::map(states.map(|state| (state.folder(), ids_in(keys, state))))
+}
+
+/// Returns the ids of the keys in a state.
+fn ids_in(keys: &[KeyEntry], state: KeyState) -> Value {
+    let ids = keys.iter().filter(|key| key.state == state);
+    Value::texts(ids.map(|key| key.id.as_str()))
 }
 
 /// Returns the fingerprint of a key; empty for a file without one.

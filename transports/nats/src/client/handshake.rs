@@ -9,9 +9,9 @@ use saline_protocol::transport::{Context, HostPort, Result, Tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_util::either::Either;
 
-use super::stream::Stream;
-use super::{Authentication, Login, disagrees};
+use super::{Authentication, Login, Stream, disagrees};
 use crate::LARGEST_MESSAGE;
 use crate::protocol::{Connect, Operation, PING, PONG, Parser, ServerInfo};
 
@@ -113,7 +113,7 @@ impl Connector {
         login: &Login,
     ) -> io::Result<(Stream, Parser, ServerInfo)> {
         let mut parser = Parser::new(LARGEST_MESSAGE);
-        let mut stream = Stream::Clear(stream);
+        let mut stream = Either::Left(stream);
         let info = match next(&mut stream, &mut parser).await? {
             Operation::Info(json) => json,
             Operation::Error(why) => return Err(disagrees(why)),
@@ -175,7 +175,7 @@ impl Connector {
             }
             Some((connector, tls)) => (connector, tls),
         };
-        let Stream::Clear(stream) = stream else {
+        let Either::Left(stream) = stream else {
             return Ok(stream);
         };
         if !parser.buffer.is_empty() {
@@ -185,7 +185,7 @@ impl Connector {
         let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let secured = connector.connect(name, stream).await;
         let stream = secured.map_err(saline_tls::explained)?;
-        Ok(Stream::Tls(Box::new(stream)))
+        Ok(Either::Right(Box::new(stream)))
     }
 }
 

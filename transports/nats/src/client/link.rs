@@ -19,8 +19,7 @@ use tokio::io::AsyncWrite;
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::CancellationToken;
 
-use super::stream::Stream;
-use super::{Established, disagrees};
+use super::{Established, Stream, disagrees};
 use crate::protocol::{Message, Operation, PING, PONG, Parser, publish, subscribe, unsubscribe};
 
 /// Bytes that wait to be written before no connection adds more of its own.
@@ -204,7 +203,7 @@ impl Link {
         self.outgoing().waiting.remove(&number);
     }
 
-    /// Subscribes.
+    /// Subscribes to a subject: its messages come with this number.
     pub(crate) fn subscribe(&self, subject: &str, number: u64) {
         self.say(|buffer| subscribe(buffer, subject, number));
     }

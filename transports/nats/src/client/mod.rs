@@ -5,11 +5,17 @@ mod credentials_file;
 mod handshake;
 mod link;
 mod nkey;
-mod stream;
+
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 pub(crate) use authentication::{Authentication, Login};
 pub(crate) use handshake::{Connector, Established};
 pub(crate) use link::{Handler, Link, LinkEnd, Next, broken};
+
+/// A connection to a server, in the clear or with TLS.
+type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Returns an error that no other attempt would be spared: its text is for an operator.
 fn disagrees(why: impl Into<String>) -> std::io::Error {

@@ -24,14 +24,25 @@ const ID: &str = "abcdefghijklmnopqr-_AZ";
 /// What cuts a connection: its kind, and no number.
 const CUT: &str = "X\0\0\0\0\0\0\0\0";
 
+/// Starts a server of NATS with these users, and a master on it; none where there is no nats-server.
+async fn served() -> Option<(NatsServer, Host)> {
+    let server = NatsServer::start(USERS)?;
+    let host = Host::start(&server, AS_MASTER).await;
+    Some((server, host))
+}
+
+/// Connects the user who means ill.
+async fn stranger(server: &NatsServer) -> RawClient {
+    RawClient::connect(server.address(), "bad", "pw").await
+}
+
 #[tokio::test]
 async fn who_ignores_the_window_loses_that_connection_alone() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
     let web1 = client(&server, AS_WEB1).await;
-    let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+    let mut bad = stranger(&server).await;
     let up = bad.open("bad", ID).await;
     let mut flood = Vec::new();
     for number in 0..64 {
@@ -45,13 +56,12 @@ async fn who_ignores_the_window_loses_that_connection_alone() {
 
 #[tokio::test]
 async fn who_repeats_or_skips_a_number_loses_that_connection_alone() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
     let web1 = client(&server, AS_WEB1).await;
     for (index, number) in [(1, 0), (2, 5)] {
-        let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+        let mut bad = stranger(&server).await;
         let up = bad.open("bad", ID).await;
         // The beginning of a greeting, which is not wrong yet.
         bad.say(&publication(&up, &data(0, &[22]))).await;
@@ -64,17 +74,16 @@ async fn who_repeats_or_skips_a_number_loses_that_connection_alone() {
 
 #[tokio::test]
 async fn a_message_that_is_too_large_or_none_costs_its_connection() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
     let web1 = client(&server, AS_WEB1).await;
     for (index, payload) in [
         (1, vec![b'D'; 900_000]),
         (2, b"?".to_vec()),
         (3, Vec::new()),
     ] {
-        let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+        let mut bad = stranger(&server).await;
         let up = bad.open("bad", ID).await;
         bad.say(&publication(&up, &payload)).await;
         bad.hear(CUT).await;
@@ -85,11 +94,10 @@ async fn a_message_that_is_too_large_or_none_costs_its_connection() {
 
 #[tokio::test]
 async fn a_flood_of_greetings_keeps_no_other_user_out() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
-    let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+    let mut bad = stranger(&server).await;
     let mut flood = Vec::new();
     for number in 0..20_000 {
         let hello = [&[1], format!("{number:022}").as_bytes()].concat();
@@ -115,12 +123,11 @@ async fn a_flood_of_greetings_keeps_no_other_user_out() {
 
 #[tokio::test]
 async fn subjects_of_others_are_closed_by_permissions() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
     let web1 = client(&server, AS_WEB1).await;
-    let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+    let mut bad = stranger(&server).await;
     let up = bad.open("bad", ID).await;
     let of_another = up.replace("up.bad", "up.web1");
     for subject in [
@@ -147,13 +154,12 @@ async fn subjects_of_others_are_closed_by_permissions() {
 
 #[tokio::test]
 async fn the_server_publishes_to_no_reply_subject() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, _host)) = served().await else {
         return;
     };
-    let _host = Host::start(&server, AS_MASTER).await;
     let mut witness = RawClient::connect(server.address(), "master", "pw").await;
     witness.subscribe("saline.down.web1.*").await;
-    let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+    let mut bad = stranger(&server).await;
     bad.subscribe("saline.down.bad.*").await;
     let hello = [&[1], ID.as_bytes()].concat();
     bad.publish("saline.hello.bad saline.down.web1.evil", &hello)
@@ -170,11 +176,10 @@ async fn the_server_publishes_to_no_reply_subject() {
 
 #[tokio::test]
 async fn a_peer_of_another_version_is_told_why() {
-    let Some(server) = NatsServer::start(USERS) else {
+    let Some((server, host)) = served().await else {
         return;
     };
-    let host = Host::start(&server, AS_MASTER).await;
-    let mut bad = RawClient::connect(server.address(), "bad", "pw").await;
+    let mut bad = stranger(&server).await;
     bad.subscribe("saline.down.bad.*").await;
     let hello = [&[9], ID.as_bytes(), b"more"].concat();
     bad.publish("saline.hello.bad", &hello).await;
