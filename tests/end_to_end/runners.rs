@@ -139,7 +139,7 @@ fn jobs_are_found_by_what_they_call_whom_they_are_for_when_and_what_was_noted() 
         "{failed}:\n    ----------\n    Arguments:\n        - exit 3\n    Function:\n        cmd.run\n    \
          Metadata:\n        ----------\n        ticket:\n            4712\n    Minions:\n        - web1\n    \
          Result:\n        ----------\n        web1:\n            ----------\n            retcode:\n                3\n            \
-         return:\n            success:\n                False\n    StartTime:\n        {}\n    Target:\n        web1\n    \
+         return:\n            success:\n                False\n    StartTime:\n        {} UTC\n    Target:\n        web1\n    \
          Target-type:\n        glob\n    User:\n        root\n",
         date["StartTime"].as_str().unwrap()
     );

@@ -17,9 +17,9 @@ use super::master_away::until_answered;
 use super::saline::executed;
 use super::{events, failed};
 use crate::absence::LookUp;
-use crate::arguments::{OutputOptions, RunArguments, STATE_EVENT};
+use crate::arguments::{RunArguments, STATE_EVENT};
 use crate::interrupt::{Interrupt, Interruption};
-use crate::output::docs;
+use crate::output::{docs, start_times};
 use crate::screen::Screen;
 use crate::{exit, settings, user_name};
 
@@ -165,7 +165,7 @@ fn print(
     }
     let is_empty = value == Value::Map(Vec::new()) || value == Value::List(Vec::new());
     let knows_nothing = arguments.doc && value == Value::Map(Vec::new());
-    let text = rendered(&arguments.output, arguments.doc, screen, value);
+    let text = rendered(arguments, screen, value);
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
@@ -184,17 +184,19 @@ fn print(
     })
 }
 
-fn rendered(
-    output: &OutputOptions,
-    is_documentation: bool,
-    screen: &Screen<'_>,
-    value: Value,
-) -> Option<Vec<u8>> {
+fn rendered(arguments: &RunArguments, screen: &Screen<'_>, mut value: Value) -> Option<Vec<u8>> {
+    let output = &arguments.output;
     let (format, style) = (output.format(), output.style(screen));
-    match is_documentation && !format.is_for_programs() {
-        true => Some(docs::render(&[("master".to_owned(), value)], style)),
-        false => format.render(&value, style, false),
+    if format.is_for_programs() {
+        return format.render(&value, style, false);
     }
+    if arguments.doc {
+        return Some(docs::render(&[("master".to_owned(), value)], style));
+    }
+    if arguments.function().starts_with("jobs.") {
+        start_times::show_zone(&mut value);
+    }
+    format.render(&value, style, false)
 }
 
 /// Asks whoever typed Ctrl-C at the terminal whether the run is to end.
@@ -298,7 +300,7 @@ mod tests {
             Function:
                 cmd.run
             StartTime:
-                2026, Nov 21 09:14:09.931549
+                2026, Nov 21 09:14:09.931549 UTC
             Target:
                 *
             Target-type:
@@ -308,6 +310,8 @@ mod tests {
         --- stderr
         --- exit 0
         ");
+        let line = shown(&jobs, "saline-run jobs.list_jobs --out raw");
+        assert!(line.contains("09:14:09.931549'"), "{line}");
         let status = Value::map([
             ("up", Value::texts(["a", "c"])),
             ("down", Value::texts(["b"])),

@@ -12,6 +12,7 @@ mod pprint;
 mod raw;
 #[cfg(test)]
 mod snapshots;
+pub(crate) mod start_times;
 mod table;
 mod text_lines;
 mod txt;

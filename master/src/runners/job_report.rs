@@ -243,8 +243,8 @@ fn packed(name: &str, value: Value) -> (String, Packed) {
     (name.to_owned(), Packed::pack(&value))
 }
 
-/// Returns the time in a jid as Salt's job cache shows it, with its zone: `2026, Nov 21 09:14:09.931549 UTC`. Digits that are no
-/// valid time are returned unchanged.
+/// Returns the time in a jid as Salt's job cache shows it, in UTC: `2026, Nov 21 09:14:09.931549`. Digits that are no valid time
+/// are returned unchanged. The zone is left to whoever prints the time: clients of Salt's API, such as SaltGUI, take it apart.
 pub(super) fn start_time(jid: &Jid) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -254,7 +254,7 @@ pub(super) fn start_time(jid: &Jid) -> String {
     let month = part(4, 6).parse::<usize>().ok();
     match month.and_then(|month| MONTHS.get(month.wrapping_sub(1))) {
         Some(month) => format!(
-            "{}, {month} {} {}:{}:{}.{} UTC",
+            "{}, {month} {} {}:{}:{}.{}",
             part(0, 4),
             part(6, 8),
             part(8, 10),
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_job_as_salts_job_cache_shows_it() {
         let usual = "{Function: cmd.run, Arguments: [ls, {__kwarg__: true, cwd: /}], Target: *, \
-                     Target-type: glob, User: root, StartTime: 2026, Nov 21 09:14:09.931549 UTC";
+                     Target-type: glob, User: root, StartTime: 2026, Nov 21 09:14:09.931549";
         assert_eq!(shown_job(&job()), format!("{usual}}}"));
         let noted = FoundJob {
             metadata: Some(Packed::pack(&Value::map([("ticket", Value::Int(4711))]))),

@@ -409,7 +409,7 @@ async fn list_jobs(run: &Run, #[parameters] listed: ListedJobs) -> Result<Packed
         let left_out = run.parts.jobs.count_before(search, oldest).await?;
         let older = oldest.map_or_else(String::new, |oldest| {
             let oldest = job_report::start_time(oldest);
-            format!(": for older ones give end_time='{oldest}', or other filters")
+            format!(": for older ones give end_time='{oldest} UTC', or other filters")
         });
         run.note(format!(
             "{at_least}{left_out} older jobs are left out, and the newest {} listed{older}",

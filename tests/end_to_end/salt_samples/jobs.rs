@@ -84,7 +84,7 @@ fn jobs_that_are_looked_up() {
                 success:
                     True
         StartTime:
-            TIME
+            TIME UTC
         Target:
             *
         Target-type:
