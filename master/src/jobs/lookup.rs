@@ -66,7 +66,7 @@ impl JobStore {
         .await
     }
 
-    /// Returns who ordered a job; none if there is no such job.
+    /// Returns who ordered a job or a run; none if the store has neither.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -78,8 +78,9 @@ impl JobStore {
             return Ok(None);
         };
         self.read(job, move |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT operator FROM jobs WHERE jid = ?1")?;
+            let mut statement = connection.prepare_cached(
+                "SELECT operator FROM jobs WHERE jid = ?1 UNION ALL SELECT operator FROM runs WHERE jid = ?1",
+            )?;
             let mut found = statement.query([job])?;
             Ok(found.next()?.map(|row| row.get(0)).transpose()?)
         })

@@ -29,8 +29,8 @@ impl From<StoreError> for Failure {
 /// Returns the failure of a function whose job does not exist.
 pub(super) fn no_such_job(jid: &Jid) -> Failure {
     Failure::Execution(format!(
-        "job {jid} is unknown: it was never published by this master, is older than keep_jobs_seconds, or was removed when \
-         the store reached job_store_size"
+        "job {jid} is unknown: it was never published by this master, is older than keep_jobs_seconds, was removed when the \
+         store reached job_store_size, or is a run that somebody waited for, whose return is not stored"
     ))
 }
 

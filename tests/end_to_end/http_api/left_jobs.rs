@@ -127,7 +127,22 @@ fn the_return_of_a_run_whose_client_left_is_found_by_its_jid() {
         .next()
         .unwrap();
     assert!(returned.is_object(), "{found}");
-    // Nobody else finds it.
+    // To somebody else it is refused, as a job is.
     let bob = log_in(&api, "bob");
-    assert_ne!(api.get(&format!("/jobs/{jid}"), &bob).status, 200);
+    let refused = api.get(&format!("/jobs/{jid}"), &bob);
+    assert_eq!(refused.status, 401, "{refused:?}");
+    let wheel = json!({ "client": "wheel_async", "fun": "key.list_all" });
+    let wheel = api.post("/", &alice, &wheel).expect(200);
+    let jid = wheel["return"][0]["jid"].as_str().unwrap();
+    api.get(&format!("/jobs/{jid}"), &alice).expect(200);
+    let refused = api.get(&format!("/jobs/{jid}"), &bob);
+    assert_eq!(refused.status, 401, "{refused:?}");
+
+    // One that was waited for is stored nowhere, and the refusal says so.
+    let waited = json!({ "client": "wheel", "fun": "key.list_all" });
+    let waited = api.post("/", &alice, &waited).expect(200);
+    let jid = waited["return"][0]["data"]["jid"].as_str().unwrap();
+    let absent = api.get(&format!("/jobs/{jid}"), &alice);
+    assert_eq!(absent.status, 404, "{absent:?}");
+    assert!(absent.body.contains("somebody waited for"), "{absent:?}");
 }

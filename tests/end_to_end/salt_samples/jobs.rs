@@ -45,7 +45,7 @@ fn jobs_that_are_looked_up() {
     insta::assert_snapshot!(run(&["jobs.lookup_jid", "20200101000000000000"]), @"
     --- stdout
     --- stderr
-    ERROR: job JID is unknown: it was never published by this master, is older than keep_jobs_seconds, or was removed when the store reached job_store_size
+    ERROR: job JID is unknown: it was never published by this master, is older than keep_jobs_seconds, was removed when the store reached job_store_size, or is a run that somebody waited for, whose return is not stored
     --- exit 1
     ");
     let listed = fleet
