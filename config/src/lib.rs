@@ -6,6 +6,7 @@ mod api;
 mod argument;
 mod assignments;
 mod byte_size;
+mod calls;
 #[cfg(test)]
 mod document;
 mod error;
@@ -47,6 +48,7 @@ pub use access_rules::{
 };
 pub use api::ApiConfig;
 pub use argument::{parse_argument, parse_arguments, parse_call, split_named};
+pub use calls::parse_calls;
 pub use error::ConfigError;
 pub use external_auth::{ExternalAuth, LoginWay};
 pub use file_roots::{BASE, Environments, FileOptions};

@@ -39,6 +39,14 @@ export function forget() {
   sessionStorage.removeItem(STORED);
 }
 
+/** Reads JSON. A number that JavaScript would write in another way, such as a large one, stays as it was written. */
+export function parse(text) {
+  return JSON.parse(text, (_, value, context) => {
+    const source = typeof value === "number" ? context?.source : undefined;
+    return source === undefined || source === String(value) || !JSON.rawJSON ? value : JSON.rawJSON(source);
+  });
+}
+
 /** Asks for `path`; with `body` as a POST. */
 export async function ask(path, body) {
   const headers = { Accept: "application/json" };
@@ -59,7 +67,7 @@ export async function ask(path, body) {
   const text = await answer.text();
   let read;
   try {
-    read = JSON.parse(text);
+    read = parse(text);
   } catch {
     read = null;
   }
@@ -68,6 +76,31 @@ export async function ask(path, body) {
     throw new ApiError(answer.status, typeof why === "string" ? why : text || `status ${answer.status}`);
   }
   return read;
+}
+
+/** How long the API may take to say whether its master answers. */
+const READY_MS = 10_000;
+
+/** Returns why no request can be carried out now; none when the master answers. */
+export async function outage() {
+  let answer;
+  try {
+    answer = await fetch("readyz", {
+      headers: { Accept: "application/json" },
+      cache: "no-store",
+      credentials: "omit",
+      signal: AbortSignal.timeout(READY_MS),
+    });
+  } catch {
+    return "saline-api does not answer";
+  }
+  if (answer.ok) return null;
+  try {
+    const { return: why } = await answer.json();
+    return typeof why === "string" ? why : `saline-api answers with status ${answer.status}`;
+  } catch {
+    return `saline-api answers with status ${answer.status}`;
+  }
 }
 
 /** Runs one chunk of a low state and returns what it gave. */

@@ -1,11 +1,12 @@
 // The console of saline-api: the login, and which view is shown.
 
 import * as api from "./api.js";
-import { byId, tell } from "./dom.js";
+import { busy, byId, clock, tell } from "./dom.js";
 import * as eventlist from "./eventlist.js";
 import * as events from "./events.js";
-import { guarded, leaveWithoutLogin, onLoginEnd } from "./guard.js";
-import { closeJob, readAgain } from "./job.js";
+import { guarded, leaveWithoutLogin, onLoginEnd, unasked } from "./guard.js";
+import * as health from "./health.js";
+import { forgetJobs, readAgain } from "./job.js";
 import * as jobs from "./jobs.js";
 import * as keys from "./keys.js";
 import * as minions from "./minions.js";
@@ -20,13 +21,19 @@ const GAP_MS = 10_000;
 let showsGapUntil = 0;
 /** Whether what a login may see is on the page. */
 let isIn = false;
+/** The state of the event stream, and why the master cannot be asked, if it cannot, with the time since when. */
+let stream = "away";
+let outage = null;
+let outageSince = null;
 
 /** Shows the login, and forgets what was shown to who was logged in. */
 function leave(why) {
   isIn = false;
   api.forget();
   events.close();
-  closeJob();
+  health.stop();
+  outage = null;
+  forgetJobs();
   for (const view of Object.values(VIEWS)) view.forget();
   show();
   tell(why ? new Error(why) : null);
@@ -56,14 +63,20 @@ function show() {
   document.title = `${title.textContent} – Saline`;
   // So that a screen reader says where one is, and Tab goes on from there.
   title.focus();
-  guarded(VIEWS[view].open);
+  guarded(() => busy(byId(view), VIEWS[view].open));
+}
+
+/** Returns the view that is shown; none before the login. */
+function current() {
+  return isIn ? Object.entries(VIEWS).find(([name]) => !byId(name).hidden)?.[1] : null;
 }
 
 /** Here a 401 says that the password is wrong, and not that a login has ended. */
 async function logIn(form) {
   try {
     tell(null);
-    await api.logIn({ username: form.username.value, password: form.password.value, eauth: form.eauth.value });
+    const fields = { username: form.username.value, password: form.password.value, eauth: form.eauth.value };
+    await busy(form, () => api.logIn(fields));
   } catch (error) {
     tell(error);
     form.password.focus();
@@ -76,20 +89,56 @@ async function logIn(form) {
 
 function begin() {
   isIn = true;
-  events.open({ state: showStream, refused: leaveWithoutLogin });
+  stream = "away";
+  events.open({ state: setStream, refused: leaveWithoutLogin });
+  health.watch(setOutage);
   show();
+  showState();
 }
 
-function showStream(state) {
+function setStream(state) {
   if (state === "gap") {
     showsGapUntil = Date.now() + GAP_MS;
-    setTimeout(() => showStream("open"), GAP_MS + 100);
-    guarded(readAgain);
+    setTimeout(showState, GAP_MS + 100);
+    unasked(readAgain);
+  } else {
+    stream = state;
   }
-  const isGap = state !== "away" && Date.now() < showsGapUntil;
+  // The browser connects again by itself; why it has to is asked at once.
+  if (state === "away") health.askNow();
+  showState();
+}
+
+/** Takes what the API says of its master. What the page shows is read again when it answers again. */
+function setOutage(why) {
+  const wasAway = outage !== null;
+  if (why !== null && !wasAway) outageSince = new Date();
+  outage = why;
+  if (wasAway && why === null) {
+    unasked(readAgain);
+    unasked(async () => current()?.refresh?.());
+  }
+  showState();
+}
+
+/** Says whether the page is up to date. */
+function showState() {
+  const isGap = Date.now() < showsGapUntil;
+  const [text, kind] =
+    outage !== null
+      ? ["not connected", "bad"]
+      : stream === "away"
+        ? ["connecting", "wait"]
+        : isGap
+          ? ["some events were missed", "wait"]
+          : ["live", "good"];
   const shown = byId("stream");
-  shown.className = `state ${state === "open" && !isGap ? "good" : "wait"}`;
-  shown.textContent = isGap ? "some events were missed" : state === "away" ? "connecting" : "live";
+  shown.className = `state pill ${kind}`;
+  if (shown.textContent !== text) shown.textContent = text;
+  const told = byId("outage");
+  told.hidden = outage === null;
+  const sentence = outage === null ? "" : `${outage}: what is shown is of ${clock(outageSince)}. This page goes on by itself.`;
+  if (told.textContent !== sentence) told.textContent = sentence;
 }
 
 function ready() {
@@ -107,6 +156,9 @@ function ready() {
   }));
   for (const view of Object.values(VIEWS)) view.ready();
   addEventListener("hashchange", show);
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented) tell(null);
+  });
   if (api.login()) begin();
   else show();
 }

@@ -1,11 +1,13 @@
 // The event stream, as a list with the newest first.
 
-import { byId, element, shown } from "./dom.js";
+import { byId, clock, element, makeScrollable, shown } from "./dom.js";
 import { listen } from "./events.js";
 
 /** How many events are kept, and how many of them are shown. */
 const KEPT = 500;
 const SHOWN = 200;
+
+const EMPTY = "None so far: events are listed here from the login on, as they are fired. Who has not all of them sees those of own jobs.";
 
 let kept = [];
 /** The events that came since the list was drawn, the newest last. */
@@ -25,15 +27,13 @@ function matches({ tag }) {
 }
 
 function row({ tag, data, at }) {
-  const text = element("pre", { tabindex: "0", "aria-label": `Data of ${tag}` });
+  const text = element("pre", { "aria-label": `Data of ${tag}` });
   const fill = ({ target }) => {
     text.textContent = target.open ? shown(data) : "";
+    if (target.open) makeScrollable([text]);
   };
-  return element(
-    "li",
-    {},
-    element("details", { ontoggle: fill }, element("summary", {}, element("time", { class: "quiet" }, at), ` ${tag}`), text),
-  );
+  const summary = element("summary", {}, element("time", {}, at), " ", element("bdi", {}, tag));
+  return element("li", {}, element("details", { ontoggle: fill }, summary, text));
 }
 
 /** Puts the events that wait before those that are shown, so that what is open stays open. */
@@ -52,7 +52,10 @@ function draw() {
 function count() {
   const shownRows = byId("events-rows").childElementCount;
   const held = byId("events-pause").checked ? `, ${waiting.length} held back` : "";
-  byId("events-count").textContent = `${shownRows} shown of ${kept.length}${held}`;
+  byId("events-count").textContent = `${shownRows} of ${kept.length} shown${held}`;
+  const empty = byId("events-empty");
+  empty.hidden = shownRows > 0;
+  empty.textContent = kept.length ? "No event has a tag that begins so." : EMPTY;
 }
 
 /** Forgets what was shown to who was logged in. */
@@ -67,7 +70,7 @@ export function ready() {
   byId("events-filter").addEventListener("input", open);
   byId("events-pause").addEventListener("change", draw);
   listen(({ tag, data }) => {
-    waiting.push({ tag, data, at: new Date().toLocaleTimeString() });
+    waiting.push({ tag, data, at: clock(new Date()) });
     if (waiting.length > KEPT) waiting.shift();
     if (drawing || byId("events").hidden) return;
     drawing = true;

@@ -1,5 +1,7 @@
 // The event stream of the master, shared by the views.
 
+import { parse } from "./api.js";
+
 /** The pause before a stream that was refused is asked for again. */
 const AGAIN_MS = 5000;
 
@@ -36,7 +38,7 @@ export function open(watcher) {
   source.onmessage = (message) => {
     let event;
     try {
-      event = JSON.parse(message.data);
+      event = parse(message.data);
     } catch {
       return;
     }

@@ -20,16 +20,30 @@ export async function guarded(work) {
   }
 }
 
-/** Asks for a login if there is none any more. Returns whether that is so: a 401 also says that a rule is missing. */
+/** Runs something that nobody asked for: a message that somebody reads stays, and a master that is away is told elsewhere. */
+export async function unasked(work) {
+  try {
+    await work();
+  } catch (error) {
+    if (error.status === 401) await leaveWithoutLogin();
+    else if (!(error instanceof api.ApiError)) throw error;
+  }
+}
+
+/**
+ * Asks for a login if there is none any more. Returns whether that is so: a 401 also says that a rule is missing, or that the master
+ * takes no orders from this API.
+ */
 export async function leaveWithoutLogin() {
   try {
     await api.ask("stats");
     return false;
   } catch (error) {
     if (error.status !== 401) return false;
-    leave("The login has ended: log in again.");
-    return true;
   }
+  if ((await api.outage()) !== null) return false;
+  leave("The login has ended: log in again.");
+  return true;
 }
 
 /** Returns what a request gives, or none where no rule allows it. */

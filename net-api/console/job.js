@@ -1,7 +1,7 @@
 // One job, which fills in as its returns arrive.
 
 import { ask } from "./api.js";
-import { element, shown } from "./dom.js";
+import { dateAndTime, element, cell, makeScrollable, shown } from "./dom.js";
 import { listen } from "./events.js";
 
 /** How many of the latest jobs the page remembers which minions were away of. */
@@ -19,10 +19,13 @@ const STATES = {
 const missing = new Map();
 let watched = null;
 
-/** Shows a job below `place`, with the minions that are known of it, in the place of the one before. */
-export async function openJob(place, jid, fun, minions) {
-  watched?.stop();
-  watched = watch(place, jid, fun, minions);
+/**
+ * Shows a job in `place`, with the minions that are known of it, in the place of the one before. With `closed` it can be closed, and
+ * `closed` is called then.
+ */
+export async function openJob(place, jid, fun, minions, closed) {
+  closeJob();
+  watched = watch(place, jid, fun, minions, closed);
   await watched.read();
 }
 
@@ -35,27 +38,68 @@ export async function readAgain() {
 export function closeJob() {
   watched?.stop();
   watched = null;
+}
+
+/** Forgets what is known of jobs. */
+export function forgetJobs() {
+  closeJob();
   missing.clear();
 }
 
-function watch(place, jid, fun, minions) {
+/** Returns when a job began: its jid is that time in UTC. */
+export function timeOf(jid) {
+  const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d{6}$/.exec(jid);
+  if (!parts) return null;
+  const [year, month, ...rest] = parts.slice(1).map(Number);
+  return new Date(Date.UTC(year, month - 1, ...rest));
+}
+
+function watch(place, jid, fun, minions, closed) {
   const rows = element("tbody");
   const bar = element("progress", { "aria-label": "Minions that have returned" });
   // It changes with each return; what is said aloud is the end alone.
-  const count = element("span");
+  const count = element("span", { class: "count" });
   const spoken = element("span", { role: "status", class: "spoken" });
   const failures = element("input", { type: "checkbox", onchange: () => filter() });
-  const title = element("h3", { tabindex: "-1" }, `${fun} `, element("code", {}, jid));
+  const title = element("h3", { tabindex: "-1" }, fun);
+  const about = element("p", { class: "about" }, element("code", {}, jid));
+  const end = () => {
+    closeJob();
+    closed();
+  };
+  const button = element("button", { type: "button", onclick: end }, "Close");
   const head = ["Minion", "State", "Return"].map((name) => element("th", { scope: "col" }, name));
-  place.replaceChildren(
-    title,
-    element("p", {}, bar, " ", count, spoken, element("label", { class: "inline" }, failures, " only without success")),
-    element("table", {}, element("thead", {}, element("tr", {}, ...head)), rows),
+  const empty = element("p", { class: "empty", hidden: true });
+  const table = element("table", { "aria-label": `Returns of ${fun}` }, element("thead", {}, element("tr", {}, ...head)), rows);
+  const card = element(
+    "div",
+    { class: "job" },
+    element("div", { class: "job-head" }, title, ...(closed ? [button] : [])),
+    about,
+    element("p", { class: "bar" }, bar, count, spoken, element("label", { class: "check" }, failures, " only without success")),
+    empty,
+    table,
   );
+  if (closed) {
+    card.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      end();
+    });
+  }
+  place.replaceChildren(card);
   const shownMinions = new Map();
+  let fresh = [];
   let counting = false;
   const filter = () => {
-    for (const row of shownMinions.values()) row.line.hidden = failures.checked && row.succeeded;
+    let hidden = 0;
+    for (const row of shownMinions.values()) {
+      row.line.hidden = failures.checked && row.succeeded;
+      hidden += row.line.hidden;
+    }
+    table.hidden = hidden === shownMinions.size;
+    empty.hidden = !table.hidden;
+    empty.textContent = shownMinions.size === 0 ? "No minion is known of this job." : "Every minion that has returned has succeeded.";
   };
   const tell = () => {
     counting = false;
@@ -67,6 +111,8 @@ function watch(place, jid, fun, minions) {
     count.textContent = `${returned} of ${all.length} returned${failed ? `, ${failed} failed` : ""}`;
     if (all.length > 0 && returned === all.length) spoken.textContent = `All have returned. ${failed} failed.`;
     filter();
+    makeScrollable(fresh);
+    fresh = [];
   };
   // Once for all that came meanwhile.
   const tellSoon = () => {
@@ -76,8 +122,8 @@ function watch(place, jid, fun, minions) {
   const rowOf = (id) => {
     let row = shownMinions.get(id);
     if (!row) {
-      const state = element("td");
-      const value = element("td");
+      const state = cell("State", {});
+      const value = cell("Return", { class: "return" });
       row = { state, value, returned: false, succeeded: false };
       row.line = element("tr", {}, element("th", { scope: "row" }, id), state, value);
       shownMinions.set(id, row);
@@ -97,14 +143,19 @@ function watch(place, jid, fun, minions) {
     row.succeeded = !retcode && success !== false;
     row.line.classList.add("fresh");
     setState(row, row.succeeded ? "returned" : retcode ? `failed (${retcode})` : "failed", row.succeeded ? "good" : "bad");
-    row.value.replaceChildren(element("pre", { tabindex: "0", "aria-label": `Return of ${id}` }, shown(value)));
+    const text = shown(value);
+    const pre = element("pre", { "aria-label": `Return of ${id}` }, text);
+    row.value.replaceChildren(text === "" ? element("span", { class: "quiet" }, "empty text") : pre);
+    fresh.push(pre);
     tellSoon();
   };
   for (const id of minions) rowOf(id);
   tell();
+  // Before the master has named the minions of an older job, nothing is known of it.
+  if (minions.length === 0) empty.textContent = "Loading …";
 
-  const stop = listen(({ tag, data }) => {
-    const [, kind, id] = about(tag, jid) || [];
+  const stopListening = listen(({ tag, data }) => {
+    const [, kind, id] = partsOf(tag, jid) || [];
     if (!id) return;
     if (kind === "ret") put(id, data.return, data.retcode, data.success);
     const known = kind === "state" ? [String(data.state), "wait"] : STATES[kind];
@@ -112,10 +163,15 @@ function watch(place, jid, fun, minions) {
     if (known && !row.returned) setState(row, ...known);
     tellSoon();
   });
+  const stop = () => {
+    stopListening();
+    card.remove();
+  };
   // What came before the events, and what they have missed.
   const read = async () => {
     const answer = await ask(`jobs/${encodeURIComponent(jid)}`);
     const [info] = answer.info || [];
+    about.replaceChildren(...described(jid, info));
     for (const id of info?.Minions || []) rowOf(id);
     for (const [id, found] of Object.entries(info?.Result || {})) put(id, found?.return, found?.retcode, found?.success);
     tell();
@@ -123,8 +179,18 @@ function watch(place, jid, fun, minions) {
   return { stop, read };
 }
 
+/** Returns what stands below the name of a job's function. */
+function described(jid, info) {
+  const began = timeOf(jid);
+  const parts = [element("code", {}, jid)];
+  if (began) parts.push(` began ${dateAndTime(began)}`);
+  if (info?.Target !== undefined) parts.push(` on ${shown(info.Target)}`);
+  if (info?.User) parts.push(` by ${info.User}`);
+  return parts;
+}
+
 /** Returns the kind and the minion of an event of this job. */
-function about(tag, jid) {
+function partsOf(tag, jid) {
   const begin = `salt/job/${jid}/`;
   return tag.startsWith(begin) ? /^(\w+)\/(.+)$/.exec(tag.slice(begin.length)) : null;
 }

@@ -1,9 +1,9 @@
 // The keys of minions, those first that wait for a decision.
 
 import * as api from "./api.js";
-import { byId, element } from "./dom.js";
+import { byId, cell, element, explain } from "./dom.js";
 import { listen } from "./events.js";
-import { guarded, optional } from "./guard.js";
+import { guarded, leaveWithoutLogin, optional, unasked } from "./guard.js";
 
 /** For each list of keys: what it is called, how it looks, and what can be decided. */
 const STATES = [
@@ -21,9 +21,35 @@ let fingers = {};
 let settling = null;
 
 export async function open() {
-  keys = (await api.ask("keys")).return || {};
+  if (isEmpty()) explain("keys", "Loading …");
+  try {
+    await refresh();
+  } catch (error) {
+    if (isEmpty()) explain("keys", "The keys could not be loaded.");
+    throw error;
+  }
+}
+
+/** Asks for the keys, and shows them. */
+export async function refresh() {
+  let found;
+  try {
+    found = (await api.ask("keys")).return || {};
+  } catch (error) {
+    if (error.status !== 401 || (await leaveWithoutLogin())) throw error;
+    // No fault of what was asked: this login is not one that decides about keys.
+    forget();
+    byId("keys-count").textContent = "";
+    explain("keys", `Keys are shown to whoever may decide about them, which takes the rule '@wheel'. The master says: ${error.message}`);
+    return;
+  }
+  keys = found;
   fingers = (await optional(api.wheel("key.finger", { match: "*" }))) || {};
   show();
+}
+
+function isEmpty() {
+  return byId("keys-rows").childElementCount === 0;
 }
 
 function show() {
@@ -39,7 +65,9 @@ function show() {
   // Who decides by the keyboard stays where they are, also when a key of another minion came meanwhile.
   if (held) byId("keys-rows").querySelector(`[aria-label="${CSS.escape(held)}"]`)?.focus();
   const wait = (keys.minions_pre || []).length;
-  byId("keys-count").textContent = wait === 1 ? "1 key waits for a decision" : `${wait || "no"} keys wait for a decision`;
+  const all = STATES.reduce((sum, [folder]) => sum + (keys[folder] || []).length, 0);
+  explain("keys", rows.length ? "" : all ? "No key matches the filter." : "No minion has shown its key yet. One that is started with this master in its file appears here.");
+  byId("keys-count").textContent = wait === 1 ? "1 key waits for a decision" : `${wait || "No"} keys wait for a decision`;
 }
 
 function row(folder, state, kind, decisions, id, finger) {
@@ -58,9 +86,9 @@ function row(folder, state, kind, decisions, id, finger) {
     "tr",
     {},
     element("th", { scope: "row" }, id),
-    element("td", { class: `state ${kind}` }, state),
-    element("td", { class: "fingerprint" }, finger || ""),
-    element("td", { class: "decisions" }, ...buttons),
+    cell("State", { class: `state ${kind}` }, state),
+    cell("Fingerprint", { class: "fingerprint" }, finger || ""),
+    cell("Decision", { class: "decisions" }, ...buttons),
   );
 }
 
@@ -92,7 +120,7 @@ export function ready() {
     if ((tag !== "salt/auth" && tag !== "salt/key") || byId("keys").hidden || settling) return;
     settling = setTimeout(() => {
       settling = null;
-      guarded(open);
+      unasked(refresh);
     }, SETTLE_MS);
   });
 }

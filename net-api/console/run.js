@@ -2,9 +2,9 @@
 
 import * as api from "./api.js";
 import { command } from "./command.js";
-import { byId } from "./dom.js";
+import { busy, byId } from "./dom.js";
 import { guarded } from "./guard.js";
-import { openJob } from "./job.js";
+import { closeJob, openJob } from "./job.js";
 
 /** How many minions are named in a preview. */
 const NAMED = 50;
@@ -13,41 +13,65 @@ export function open() {
   byId("run-form").tgt.focus();
 }
 
+/** Returns the target of the form. */
+function target() {
+  const { tgt, tgt_type } = byId("run-form");
+  const kind = tgt_type.value;
+  const ids = () => tgt.value.split(",").map((id) => id.trim()).filter(Boolean).join(",");
+  return { tgt: kind === "list" ? ids() : tgt.value.trim(), tgt_type: kind };
+}
+
 async function preview() {
-  const form = byId("run-form");
-  const query = new URLSearchParams({ tgt: form.tgt.value, tgt_type: form.tgt_type.value });
-  const answer = await api.ask(`targets?${query}`);
+  tell("Asking the master …");
+  const answer = await api.ask(`targets?${new URLSearchParams(target())}`);
   const ids = answer.return[0];
   const named = `${ids.slice(0, NAMED).join(", ")}${ids.length > NAMED ? ", …" : ""}`;
-  byId("run-minions").textContent = ids.length
-    ? `${ids.length} ${ids.length === 1 ? "minion matches" : "minions match"}: ${named}`
-    : "No minion matches.";
+  tell(
+    ids.length
+      ? `${ids.length} ${ids.length === 1 ? "minion matches" : "minions match"}: ${named}`
+      : "No minion matches this target.",
+  );
 }
 
 async function run() {
-  const form = byId("run-form");
-  const { fun, arg, kwarg } = command(form.command.value);
-  const tgt = form.tgt_type.value === "list" ? form.tgt.value.split(",").map((id) => id.trim()) : form.tgt.value;
-  const begun = await api.run({ client: "local_async", tgt, tgt_type: form.tgt_type.value, fun, arg, kwarg });
-  if (!begun || !begun.jid) {
-    byId("run-minions").textContent = "No minion matches: nothing was run.";
-    return;
-  }
-  byId("run-minions").textContent = "";
-  await openJob(byId("run-job"), begun.jid, fun, begun.minions || []);
+  const call = command(byId("run-form").command.value);
+  // What another command returned would be read as the return of this one.
+  closeJob();
+  tell("Starting …");
+  const begun = await api.run({ client: "local_async", ...target(), ...call });
+  if (!begun || !begun.jid) return tell("No minion matches this target: nothing was run.");
+  tell("");
+  await openJob(byId("run-job"), begun.jid, call.fun, begun.minions || []);
+}
+
+function tell(text) {
+  byId("run-minions").textContent = text;
+}
+
+/** Does what a button asks for; the form says that something is under way, and what failed leaves no sentence behind. */
+function carryOut(work) {
+  return guarded(() =>
+    busy(byId("run-form"), async () => {
+      try {
+        await work();
+      } catch (error) {
+        tell("");
+        throw error;
+      }
+    }),
+  );
 }
 
 /** Forgets what was shown to who was logged in. */
 export function forget() {
   byId("run-form").reset();
-  byId("run-minions").textContent = "";
-  byId("run-job").replaceChildren();
+  tell("");
 }
 
 export function ready() {
   byId("run-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    guarded(run);
+    carryOut(run);
   });
-  byId("run-preview").addEventListener("click", () => guarded(preview));
+  byId("run-preview").addEventListener("click", () => carryOut(preview));
 }

@@ -171,6 +171,24 @@ impl Browser {
         );
     }
 
+    /// Gives the page a window of this size.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false }),
+        );
+    }
+
+    /// Returns the role and the name of each thing in the page that a screen reader tells of.
+    pub fn accessible(&mut self) -> Vec<(String, String)> {
+        let tree = self.command("Accessibility.getFullAXTree", json!({}));
+        let nodes = tree["nodes"].as_array().into_iter().flatten();
+        let told = nodes.filter(|node| node["ignored"] != json!(true));
+        let part = |node: &Value, part: &str| text(&node[part]["value"]);
+        told.map(|node| (part(node, "role"), part(node, "name")))
+            .collect()
+    }
+
     /// Presses a key, by its name in the DOM: `Tab`, `Enter`.
     pub fn press(&mut self, key: &str) {
         let code = match key {

@@ -5,7 +5,6 @@
 mod about;
 mod batch;
 mod call;
-mod calls;
 mod cp;
 mod key;
 mod login;

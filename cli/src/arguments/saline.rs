@@ -5,14 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use clap::Parser;
-use saline_config::parse_argument;
+use saline_config::{parse_argument, parse_calls};
 use saline_data::printable::escape_line;
 use saline_data::{Packed, Value};
 use saline_messages::{Arguments, Jid, MAX_METADATA};
 use saline_targeting::{Target, TargetKind};
 
 use super::batch::BatchOptions;
-use super::calls::calls;
 use super::secret::SecretOptions;
 use super::{
     AboutOptions, CommonOptions, HELP, LoginOptions, OutputOptions, Refused, TargetOptions,
@@ -275,7 +274,7 @@ impl SalineArguments {
     /// # Errors
     /// When the arguments are not divided among all functions.
     pub(crate) fn calls(&self) -> Result<Vec<(String, Arguments)>, String> {
-        calls(self.function(), self.arguments(), &self.args_separator)
+        parse_calls(self.function(), self.arguments(), &self.args_separator)
     }
 
     /// Returns what is noted with the job.

@@ -1,6 +1,7 @@
 //! Jobs of minions: `local`, `local_async`, `local_batch` and `local_subset`.
 
 use saline_client::{Client, JobCall, JobFollower, JobSpec, MinionReturn, ParametersOf, Progress};
+use saline_config::parse_calls;
 use saline_data::Value;
 use saline_messages::{Arguments, BatchRequest, BatchSize};
 
@@ -12,6 +13,9 @@ const SUBSET: u32 = 3;
 
 /// The size of a batch of `local_batch` unless the chunk says it: half of the minions, as in Salt.
 const BATCH: BatchSize = BatchSize::Percent(50);
+
+/// What stands alone between the words of several functions.
+const SEPARATOR: &str = ",";
 
 /// Publishes a job and waits for its returns. Returns one mapping of them, with `false` for a minion without one; for a batch
 /// one mapping for each minion.
@@ -144,6 +148,9 @@ fn spec(chunk: &Chunk, parameters_of: ParametersOf) -> Result<JobSpec, ApiError>
 /// Returns the functions of a job with their arguments. Several may stand in a list, with a list of arguments for each, as Salt's
 /// compound execution has them.
 fn calls(chunk: &Chunk) -> Result<Vec<(String, Arguments)>, ApiError> {
+    if let Some(words) = chunk.get("words") {
+        return calls_of_words(chunk, words);
+    }
     let names = match chunk.get("fun") {
         Some(Value::List(names)) => names.iter().map(Value::as_str).collect(),
         _ => Some(chunk.function()?.split(',').collect::<Vec<&str>>()),
@@ -175,6 +182,20 @@ fn calls(chunk: &Chunk) -> Result<Vec<(String, Arguments)>, ApiError> {
         Ok((name.to_owned(), call_arguments(&chunk, false)?))
     });
     calls.collect()
+}
+
+/// Returns the functions of a job with the arguments that `words` are on the command line of `saline`.
+fn calls_of_words(chunk: &Chunk, words: &Value) -> Result<Vec<(String, Arguments)>, ApiError> {
+    let word = |word: &Value| word.as_str().map(str::to_owned);
+    let words: Option<Vec<String>> = match words {
+        Value::List(words) => words.iter().map(word).collect(),
+        _ => None,
+    };
+    let words = words.ok_or_else(|| bad("words has to be a list of texts"))?;
+    if chunk.get("arg").is_some() || chunk.get("kwarg").is_some() {
+        return Err(bad("words stands in the place of arg and kwarg"));
+    }
+    parse_calls(chunk.function()?, &words, SEPARATOR).map_err(|why| bad(&why))
 }
 
 /// Returns how the job is made a batch, if it is one.
@@ -247,5 +268,40 @@ mod tests {
             matches!(&refused, ApiError::BadRequest(why) if !why.contains("hunter2")),
             "{refused:?}"
         );
+    }
+
+    #[test]
+    fn words_are_read_as_on_the_command_line() {
+        let of = |fun: &str, words: &[&str]| {
+            let words = words.iter().map(|word| Value::from(*word));
+            let words = Value::List(words.collect());
+            spec_of(&[("fun", Value::from(fun)), ("words", words)])
+        };
+        let arguments = |fun: &str, words: &[&str]| {
+            let list = of(fun, words).unwrap().arg.to_salt();
+            String::from_utf8(saline_data::json::line(&list)).unwrap()
+        };
+        assert_eq!(
+            arguments(
+                "test.arg",
+                &["1", "x=1", "y='1'", "a b", "[1, two]", "None"]
+            ),
+            r#"[1, "a b", [1, "two"], null, {"__kwarg__": true, "x": 1, "y": "1"}]"#
+        );
+        assert_eq!(arguments("cmd.run", &["007"]), r#"["007"]"#);
+        assert_eq!(arguments("test.echo,test.ping", &["1", ","]), "[[1], []]");
+        let hidden = of("shadow.set", &["password=hunter2"]).unwrap();
+        assert_eq!(hidden.arg, Arguments::default());
+        let words = ("words", Value::texts(["1"]));
+        for wrong in [
+            vec![("words", Value::from("1"))],
+            vec![("words", Value::List(vec![Value::Int(1)]))],
+            vec![words.clone(), ("arg", Value::List(Vec::new()))],
+            vec![words, ("kwarg", Value::Map(Vec::new()))],
+        ] {
+            let fun = ("fun", Value::from("test.arg"));
+            let refused = spec_of(&[&[fun], &wrong[..]].concat());
+            assert!(matches!(refused, Err(ApiError::BadRequest(_))), "{wrong:?}");
+        }
     }
 }

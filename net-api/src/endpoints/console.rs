@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const PAGE: &str = "index.html";
 
 /// Its files.
-const FILES: [(&str, &[u8]); 14] = [
+const FILES: [(&str, &[u8]); 16] = [
     (PAGE, include_bytes!("../../console/index.html")),
     ("api.js", include_bytes!("../../console/api.js")),
     ("command.js", include_bytes!("../../console/command.js")),
@@ -23,10 +23,12 @@ const FILES: [(&str, &[u8]); 14] = [
     ("eventlist.js", include_bytes!("../../console/eventlist.js")),
     ("events.js", include_bytes!("../../console/events.js")),
     ("guard.js", include_bytes!("../../console/guard.js")),
+    ("health.js", include_bytes!("../../console/health.js")),
     ("job.js", include_bytes!("../../console/job.js")),
     ("jobs.js", include_bytes!("../../console/jobs.js")),
     ("keys.js", include_bytes!("../../console/keys.js")),
     ("minions.js", include_bytes!("../../console/minions.js")),
+    ("reachable.js", include_bytes!("../../console/reachable.js")),
     ("run.js", include_bytes!("../../console/run.js")),
 ];
 

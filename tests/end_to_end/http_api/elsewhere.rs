@@ -36,7 +36,7 @@ pub fn configured(fleet: &Fleet, transport: &str, more: &str) -> Command {
 }
 
 /// Returns the fingerprint that the log of an API tells to accept.
-fn fingerprint(api: &Api) -> String {
+pub fn fingerprint(api: &Api) -> String {
     let told = api.daemon.log.wait_for("--accept-operator ", 1);
     let (_, told) = told.split_once("--accept-operator ").unwrap();
     told.split_whitespace().next().unwrap().to_owned()

@@ -5,8 +5,9 @@
 //! saline '*' cmd.run,test.ping,test.echo 'df /',,hello
 //! ```
 
-use saline_config::parse_call;
 use saline_messages::{Arguments, is_compound};
+
+use crate::parse_call;
 
 /// Returns the calls of a job, with the words that belong to each function. Those of one function are all its own. Words for
 /// several are divided by separators: these stand alone when there are as many alone as are needed, and may stand inside
@@ -14,7 +15,7 @@ use saline_messages::{Arguments, is_compound};
 ///
 /// # Errors
 /// When a name is missing, or the words are not divided among all functions.
-pub(super) fn calls(
+pub fn parse_calls(
     functions: &str,
     words: &[String],
     separator: &str,
@@ -75,7 +76,7 @@ mod tests {
 
     fn told(functions: &str, words: &[&str], separator: &str) -> String {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match calls(functions, &words, separator) {
+        match parse_calls(functions, &words, separator) {
             Err(message) => message,
             Ok(calls) => {
                 let shown = calls.iter().map(|(name, arguments)| {

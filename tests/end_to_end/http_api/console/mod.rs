@@ -1,10 +1,49 @@
 //! The built-in page, in a browser.
 
+mod arguments;
+mod keyboard;
+mod large;
+mod looks;
+mod outages;
+mod presence;
+mod rules;
+
 use saline_testing::Browser;
 use serde_json::json;
 
 use super::http::Api;
 use super::users::fleet_with_users;
+
+/// Opens the page and logs in.
+fn log_in(browser: &mut Browser, api: &Api, user: &str) {
+    browser.open(&format!("{}/app", api.url));
+    browser.wait_for("!document.querySelector('#login').hidden");
+    for (field, text) in [("username", user), ("password", "any"), ("eauth", "auto")] {
+        fill(browser, &format!("[name={field}]"), text);
+    }
+    click(browser, "#login button");
+    browser.wait_for("document.querySelector('#stream').textContent === 'live'");
+}
+
+/// Goes to a view, and waits until it is loaded.
+fn go(browser: &mut Browser, view: &str) {
+    browser.evaluate(&format!("location.hash = '#{view}'"));
+    browser.wait_for(&format!(
+        "!document.querySelector('#{view}').hidden && !document.querySelector('#{view}').hasAttribute('aria-busy')"
+    ));
+}
+
+/// Runs a command from the command box, and waits until `minions` have returned.
+fn run(browser: &mut Browser, target: &str, command: &str, minions: usize) {
+    go(browser, "run");
+    browser.evaluate("document.querySelector('#run-job').replaceChildren()");
+    fill(browser, "[name=tgt]", target);
+    fill(browser, "[name=command]", command);
+    click(browser, "#run-form button:not([type])");
+    browser.wait_for(&format!(
+        "document.querySelector('#run-job progress')?.value === {minions}"
+    ));
+}
 
 /// Writes a picture into the folder that `SALINE_SCREENSHOTS` names, to be looked at.
 pub fn picture(browser: &mut Browser, name: &str) {
@@ -79,10 +118,9 @@ fn the_console_shows_the_fleet_runs_functions_and_decides_about_keys() {
     let cells = "[...document.querySelectorAll('#minions-rows tr')[0].cells].map((cell) => cell.innerText.trim()).slice(0, 3)";
     assert_eq!(browser.evaluate(cells), json!(["web1", "present", "tcp"]));
     // To look at the minions is no job for them, and the facts of one are there when it is opened.
-    click(&mut browser, "#minions-rows summary");
-    browser.wait_for(
-        "document.querySelector('#minions-rows pre').textContent.includes('\"id\": \"web1\"')",
-    );
+    click(&mut browser, "#minions-rows button");
+    let grain = "[...document.querySelectorAll('#minions-rows dl div')].map((grain) => [...grain.children].map((part) => part.textContent).join(': '))";
+    browser.wait_for(&format!("{grain}.includes('id: web1')"));
     fill(&mut browser, "#minions-filter", "WEB2");
     browser.wait_for("document.querySelector('#minions-rows').innerText.startsWith('web2')");
     fill(&mut browser, "#minions-filter", "");
