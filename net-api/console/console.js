@@ -137,8 +137,13 @@ function showState() {
   if (shown.textContent !== text) shown.textContent = text;
   const told = byId("outage");
   told.hidden = outage === null;
-  const sentence = outage === null ? "" : `${outage}: what is shown is of ${clock(outageSince)}. This page goes on by itself.`;
+  const sentence = outage === null ? "" : `${begun(outage)}. What is shown is of ${clock(outageSince)}; this page goes on by itself.`;
   if (told.textContent !== sentence) told.textContent = sentence;
+}
+
+/** Returns a text with a capital letter at its begin. */
+function begun(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function ready() {

@@ -141,7 +141,7 @@ function emptiness(onlyAway) {
 
 function withoutPresence() {
   const user = api.login()?.user;
-  return `These are the minions that the rules of ${user} name. To see who is present takes a rule for the runner manage.status, and to see grains without asking the minion one for cache.grains.`;
+  return `These are the minions that the rules of ${user} name. Who is present is shown to users with a rule for the runner manage.status.`;
 }
 
 /** Opens the facts of a minion, in a row of their own below its row. */

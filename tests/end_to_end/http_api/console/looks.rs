@@ -107,6 +107,9 @@ fn every_view_is_read_in_both_themes_and_widths() {
     look(&mut browser, "run-running");
     go(&mut browser, "jobs");
     browser.wait_for("document.querySelectorAll('#jobs-rows tr').length >= 3");
+    let heights =
+        "[...document.querySelectorAll('#jobs-rows tr')].every((row) => row.offsetHeight < 60)";
+    assert_eq!(browser.evaluate(heights), true, "a job has one line");
     look(&mut browser, "jobs");
     click(&mut browser, "#jobs-rows tr:nth-child(2) button");
     browser.wait_for("document.querySelectorAll('#jobs-job .bad').length > 0");
@@ -164,5 +167,7 @@ fn a_fleet_without_minions_says_so_and_keys_wait_with_their_fingerprints() {
     let _second = fleet.spawn_minion("web1", "other", "");
     fleet.run("saline-key", &["-y", "-a", "web1"]).expect(0);
     browser.wait_for("document.querySelector('#keys-rows').textContent.includes('accepted')");
+    let heights = "[...document.querySelectorAll('#keys-rows .state')].every((state) => state.offsetHeight < 50)";
+    assert_eq!(browser.evaluate(heights), true, "a state has one line");
     look(&mut browser, "keys-waiting");
 }
