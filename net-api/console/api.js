@@ -92,14 +92,14 @@ export async function outage() {
       signal: AbortSignal.timeout(READY_MS),
     });
   } catch {
-    return "saline-api does not answer";
+    return "the program saline-api does not answer";
   }
   if (answer.ok) return null;
   try {
     const { return: why } = await answer.json();
-    return typeof why === "string" ? why : `saline-api answers with status ${answer.status}`;
+    return typeof why === "string" ? why : `the program saline-api answers with status ${answer.status}`;
   } catch {
-    return `saline-api answers with status ${answer.status}`;
+    return `the program saline-api answers with status ${answer.status}`;
   }
 }
 

@@ -167,7 +167,12 @@ fn a_fleet_without_minions_says_so_and_keys_wait_with_their_fingerprints() {
     let _second = fleet.spawn_minion("web1", "other", "");
     fleet.run("saline-key", &["-y", "-a", "web1"]).expect(0);
     browser.wait_for("document.querySelector('#keys-rows').textContent.includes('accepted')");
-    let heights = "[...document.querySelectorAll('#keys-rows .state')].every((state) => state.offsetHeight < 50)";
-    assert_eq!(browser.evaluate(heights), true, "a state has one line");
+    let lines = "[...document.querySelectorAll('#keys-rows .state')].map((state) => { const text = document.createRange(); \
+                 text.selectNodeContents(state); return text.getClientRects().length; })";
+    assert_eq!(
+        browser.evaluate(lines),
+        serde_json::json!([1, 1]),
+        "a state has one line"
+    );
     look(&mut browser, "keys-waiting");
 }
