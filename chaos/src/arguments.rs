@@ -68,6 +68,7 @@ pub(crate) enum Transport {
     Tcp,
     Quic,
     Zeromq,
+    Nats,
 }
 
 impl Transport {
@@ -77,16 +78,19 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Quic => "quic",
             Self::Zeromq => "zeromq",
+            Self::Nats => "nats",
         }
     }
 
     /// Returns how long a minion that is left alone may take to be back. Where nobody tells a peer that
     /// its connection has ended, that is two link pings (10 s), an attempt that was under way (5 s), the
-    /// longest pause before the next (1 s). A heartbeat comes on top.
+    /// longest pause before the next (1 s). Over NATS the master's connection to its server and then the minion's may each
+    /// have an attempt under way. A heartbeat comes on top.
     pub(crate) fn return_bound(self) -> Duration {
         match self {
             Self::Tcp => Duration::from_secs(7),
             Self::Quic | Self::Zeromq => Duration::from_secs(16),
+            Self::Nats => Duration::from_secs(22),
         }
     }
 }

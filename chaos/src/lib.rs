@@ -98,6 +98,7 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
         length: arguments.length(),
         minions: usize::from(arguments.minions),
         sabotage: arguments.sabotage,
+        with_nodes: arguments.transport == arguments::Transport::Nats,
         only: arguments.only.clone(),
     });
     if arguments.show_plan {

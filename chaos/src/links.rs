@@ -4,13 +4,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use saline_testing::Ports;
 use saline_testing::links::{Carries, Link};
 
 use crate::arguments::Transport;
 use crate::plan::LinkFault;
 
-/// Listens on `host` at the master's ports, with a link for each, and passes everything on to 127.0.0.1. The first one
+/// Listens on `host` at the ports of the master, or of the servers of NATS, with a link for each, and passes everything on to 127.0.0.1. The first one
 /// carries requests.
 ///
 /// # Errors
@@ -18,11 +17,11 @@ use crate::plan::LinkFault;
 pub(crate) async fn open(
     transport: Transport,
     host: IpAddr,
-    ports: Ports,
+    ports: &[u16],
 ) -> io::Result<Vec<Link>> {
     let carries = Carries::of(transport.name());
     let mut links = Vec::new();
-    for port in [ports.requests, ports.publications] {
+    for &port in ports {
         let master = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         if port != 0 {
             links.push(Link::open(carries, &[(SocketAddr::new(host, port), master)]).await?);

@@ -15,6 +15,16 @@ const STARTED: Duration = Duration::from_secs(5);
 pub(crate) enum Who {
     Master,
     Minion(usize),
+    /// The servers of NATS, between all minions and the master.
+    Nats,
+}
+
+impl Who {
+    /// Whether what is done to `self` may be felt by one of these.
+    fn concerns(self, who: &[Self]) -> bool {
+        let is_minion = |who: &Self| matches!(who, Self::Minion(_));
+        who.contains(&self) || (self == Self::Nats && who.iter().any(is_minion))
+    }
 }
 
 impl fmt::Display for Who {
@@ -22,6 +32,7 @@ impl fmt::Display for Who {
         match self {
             Self::Master => write!(f, "master"),
             Self::Minion(number) => write!(f, "m{number}"),
+            Self::Nats => write!(f, "NATS"),
         }
     }
 }
@@ -204,7 +215,7 @@ impl History {
     /// Whether nothing was done to any of these between two times.
     pub(crate) fn left_alone(&self, who: &[Who], from: Duration, to: Duration) -> bool {
         !self.disturbances.iter().any(|disturbance| {
-            who.contains(&disturbance.who)
+            disturbance.who.concerns(who)
                 && disturbance.from < to
                 && disturbance.to.is_none_or(|end| end > from)
         })
@@ -225,7 +236,7 @@ impl History {
             let started = match disturbance.who {
                 Who::Minion(number) if number != minion => continue,
                 Who::Minion(_) => disturbance.condition == Condition::Down,
-                Who::Master => false,
+                Who::Master | Who::Nats => false,
             };
             let end = disturbance.to.filter(|end| *end <= at)?;
             let bound = if started { bound.min(STARTED) } else { bound };
@@ -250,7 +261,7 @@ impl History {
         self.disturbances.iter().any(|disturbance| {
             let ended_within = disturbance.to.is_some_and(|end| end >= from && end <= to);
             let overlaps = disturbance.from <= to && disturbance.to.is_none_or(|end| end >= from);
-            disturbance.who == who
+            disturbance.who.concerns(&[who])
                 && match disturbance.condition {
                     Condition::Unreachable => ended_within,
                     Condition::Disturbed => overlaps,
@@ -276,9 +287,7 @@ impl History {
         let mut begin = from;
         loop {
             let within = self.disturbances.iter().filter(|d| {
-                who.contains(&d.who)
-                    && d.from < begin + length
-                    && d.to.is_none_or(|end| end > begin)
+                d.who.concerns(who) && d.from < begin + length && d.to.is_none_or(|end| end > begin)
             });
             // Nothing, or one without an end, or the last end of them.
             match within.map(|d| d.to.unwrap_or(Duration::MAX)).max() {

@@ -1,12 +1,12 @@
 //! Servers of NATS for tests: one, a cluster, or a leaf node, from the package of the system.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::processes::Daemon;
+use crate::processes::{Daemon, Ports};
 
 /// Names the program that is used in the place of the system's, to test another version.
 pub const PROGRAM: &str = "SALINE_NATS_SERVER";
@@ -26,12 +26,7 @@ impl NatsServer {
     /// # Panics
     /// When the server does not start.
     pub fn start(configuration: &str) -> Option<Self> {
-        let Some(program) = program() else {
-            eprintln!(
-                "SKIPPED: nats-server is not installed (Debian: apt-get install nats-server), so nothing is tested over NATS"
-            );
-            return None;
-        };
+        let program = Self::program()?;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("nats.conf");
         std::fs::write(&path, configuration).expect("a configuration");
@@ -45,29 +40,44 @@ impl NatsServer {
         })
     }
 
-    /// Starts a cluster of so many servers, which know each other.
+    /// Starts a cluster of so many servers, which know each other. One that was killed comes back to it.
     ///
     /// # Panics
     /// When one does not start.
     pub fn cluster(size: usize, configuration: &str) -> Option<Vec<Self>> {
+        let port = |_| Ports::find("nats").expect("a port").requests;
+        let ports: Vec<u16> = (0..size).map(port).collect();
+        let at = |port: &u16| SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+        let routes: Vec<SocketAddr> = ports.iter().map(at).collect();
+        Self::cluster_behind(&ports, &routes, configuration)
+    }
+
+    /// Starts a cluster with a server for each of these ports, at which it takes the others' routes. They reach it at its
+    /// address in `routes`, behind which there may be a [link](crate::links::Link).
+    ///
+    /// # Panics
+    /// When one does not start.
+    pub fn cluster_behind(
+        ports: &[u16],
+        routes: &[SocketAddr],
+        configuration: &str,
+    ) -> Option<Vec<Self>> {
         let mut servers: Vec<Self> = Vec::new();
-        for number in 0..size {
-            let routes: Vec<String> = servers
-                .iter()
-                .map(|server| format!("nats-route://{}", listening(&server.daemon, "route")))
-                .collect();
-            let server = Self::start(&format!(
-                "{configuration}\nserver_name: n{number}\ncluster {{ name: c, listen: \"127.0.0.1:-1\", routes: [{}] }}\n",
-                routes.join(", ")
-            ))?;
-            server.daemon.log.wait_for("Server is ready", 1);
-            servers.push(server);
+        for (number, (port, own)) in ports.iter().zip(routes).enumerate() {
+            let others = routes.iter().filter(|route| *route != own);
+            let others: Vec<String> = others.map(|at| format!("\"nats-route://{at}\"")).collect();
+            servers.push(Self::start(&format!(
+                "{configuration}\nserver_name: n{number}\ncluster {{ name: c, listen: \"127.0.0.1:{port}\", advertise: \"{own}\", \
+                 routes: [{}] }}\n",
+                others.join(", ")
+            ))?);
         }
         for server in &servers {
+            let others = servers.len() - 1;
             server
                 .daemon
                 .log
-                .wait_for("Route connection created", size - 1);
+                .wait_for("Route connection created", others);
         }
         Some(servers)
     }
@@ -83,6 +93,24 @@ impl NatsServer {
         ))?;
         leaf.daemon.log.wait_for("Leafnode connection created", 1);
         Some(leaf)
+    }
+
+    /// Returns the program, if there is one; says so where there is none.
+    pub fn program() -> Option<PathBuf> {
+        if let Some(given) = std::env::var_os(PROGRAM) {
+            return Some(PathBuf::from(given));
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        folders.push(PathBuf::from("/usr/sbin"));
+        let mut found = folders.into_iter().map(|folder| folder.join("nats-server"));
+        let program = found.find(|program| program.is_file());
+        if program.is_none() {
+            eprintln!(
+                "SKIPPED: nats-server is not installed (Debian: apt-get install nats-server), so nothing is tested over NATS"
+            );
+        }
+        program
     }
 
     /// Returns where it takes clients.
@@ -110,6 +138,11 @@ impl NatsServer {
         listening(&self.daemon, "client");
     }
 
+    /// Returns the id of its process.
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         self.daemon.signal(signal);
@@ -131,16 +164,4 @@ fn listening(daemon: &Daemon, what: &str) -> SocketAddr {
         .wait_for(&format!("Listening for {what} connections on"), 1);
     let address = line.rsplit(' ').next().unwrap_or_default();
     address.trim().parse().expect("an address in the log")
-}
-
-/// Returns the program, if there is one.
-fn program() -> Option<PathBuf> {
-    if let Some(given) = std::env::var_os(PROGRAM) {
-        return Some(PathBuf::from(given));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    folders.push(PathBuf::from("/usr/sbin"));
-    let mut found = folders.into_iter().map(|folder| folder.join("nats-server"));
-    found.find(|program| program.is_file())
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use saline_protocol::transport::Clock;
+use saline_testing::NatsServer;
 
 /// Returns the seed of the day, in UTC: the days since 1970.
 fn seed_of_the_day() -> String {
@@ -99,4 +100,11 @@ fn twenty_seconds_of_faults_over_quic() {
 #[test]
 fn twenty_seconds_of_faults_over_zeromq() {
     twenty_seconds_of_faults("zeromq");
+}
+
+#[test]
+fn twenty_seconds_of_faults_over_nats() {
+    if NatsServer::program().is_some() {
+        twenty_seconds_of_faults("nats");
+    }
 }

@@ -6,6 +6,7 @@ mod copies;
 mod disks;
 mod keys;
 mod losses;
+mod nodes;
 
 use std::time::Duration;
 
@@ -99,6 +100,9 @@ impl<'a> Injector<'a> {
             Fault::PowerLossOfMaster => self.power_loss_of_master(lasts).await,
             Fault::RestoreMaster => self.restore_master(lasts).await,
             Fault::CloneMinion(minion) => self.clone_minion(minion, lasts).await,
+            Fault::KillNode(node) => self.kill_node(node, lasts).await,
+            Fault::StopNode(node) => self.stop_node(node, lasts).await,
+            Fault::SplitNodes => self.split_nodes(fault, lasts).await,
             Fault::MissedJobs(minion, jobs, first) => {
                 self.begin(fault, lasts);
                 self.missed_jobs(minion, jobs, first, lasts).await

@@ -32,10 +32,11 @@ pub(crate) fn write_master(
     transport: Transport,
     ports: Ports,
     heartbeat: Duration,
+    section: &str,
 ) -> Result<()> {
     let services = services::write(root)?;
     let options = format!(
-        "auto_accept: True\nlog_level: info\njob_store_size: 0\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n{services}",
+        "auto_accept: True\nlog_level: info\njob_store_size: 0\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: {}\n{section}{services}",
         heartbeat.as_secs_f64(),
         JOB_TTL.as_secs_f64(),
         TIMEOUT.as_secs_f64(),
@@ -51,11 +52,12 @@ pub(crate) fn write_minion(
     transport: Transport,
     master: IpAddr,
     ports: Ports,
+    section: &str,
 ) -> Result<()> {
     let id = format!("m{number}");
     // Every other minion syncs its spool, until a fault changes that.
     let options = format!(
-        "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{}\n{}\n",
+        "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{section}{}\n{}\n",
         spool_sync(number.is_multiple_of(2)),
         services::mine_functions(root)
     );

@@ -2,11 +2,12 @@
 
 mod config;
 mod daemon;
+mod nats;
 mod operator;
 mod processes;
 mod services;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(crate) use config::{
     remove_identity, set_clock, store,
 };
 pub(crate) use daemon::{Daemon, ProcessUsage};
+pub(crate) use nats::NatsCluster;
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
 pub(crate) use services::{database, last_made};
@@ -63,6 +65,8 @@ pub(crate) struct Fleet {
     pub(crate) disk: Result<SmallDisk, String>,
     pub(crate) sabotage: Option<Sabotage>,
     pub(crate) transport: Transport,
+    /// The servers of NATS, where they carry everything.
+    pub(crate) nats: Option<NatsCluster>,
     root: PathBuf,
 }
 
@@ -80,15 +84,29 @@ impl Fleet {
             .clone()
             .and_then(|()| SmallDisk::mount(&config::master_state(root), MASTER_DISK));
         let ports = Ports::find(transport.name()).map_err(ChaosError::Ports)?;
-        config::write_master(root, transport, ports, arguments.heartbeat())?;
+        let nats = match transport {
+            Transport::Nats => Some(NatsCluster::start().await?),
+            _ => None,
+        };
+        let section = |host| {
+            nats.as_ref()
+                .map(|nats| nats.section(host))
+                .unwrap_or_default()
+        };
+        let of_master = section(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        config::write_master(root, transport, ports, arguments.heartbeat(), &of_master)?;
+        let passes = match &nats {
+            Some(nats) => nats.clients.iter().map(SocketAddr::port).collect(),
+            None => vec![ports.requests, ports.publications],
+        };
         let timeline = Timeline::new();
         let mut seats = Vec::new();
         for number in 1..=usize::from(arguments.minions) {
             let host = minion_address(number);
-            let links = links::open(transport, host, ports)
+            let links = links::open(transport, host, &passes)
                 .await
                 .map_err(ChaosError::Ports)?;
-            config::write_minion(root, number, transport, host, ports)?;
+            config::write_minion(root, number, transport, host, ports, &section(host))?;
             let instance = format!("m{number}");
             let disk = own_mounts.clone().and_then(|()| {
                 SmallDisk::mount(&config::minion_state(root, &instance), MINION_DISK)
@@ -107,6 +125,7 @@ impl Fleet {
             disk,
             sabotage,
             transport,
+            nats,
             root: root.to_owned(),
         })
     }

@@ -57,12 +57,25 @@ pub(crate) enum FaultKind {
     DeleteKey,
     /// A minion with another key under the same id
     ReplaceKey,
+    /// kill -9 of a server of NATS, and a start
+    KillNode,
+    /// SIGSTOP and SIGCONT of a server of NATS
+    StopNode,
+    /// No bytes between the servers of NATS, and no end of their connections
+    SplitNodes,
 }
 
 impl FaultKind {
-    /// Every kind of fault.
-    pub(crate) fn all() -> Vec<Self> {
-        Self::value_variants().to_vec()
+    /// Every kind of fault; those of the servers of NATS where there are some.
+    pub(crate) fn all(with_nodes: bool) -> Vec<Self> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|kind| with_nodes || !kind.is_of_nodes())
+            .collect()
+    }
+
+    /// Whether it is done to servers of NATS.
+    pub(crate) fn is_of_nodes(self) -> bool {
+        matches!(self, Self::KillNode | Self::StopNode | Self::SplitNodes)
     }
 }
 
@@ -108,6 +121,10 @@ pub(crate) enum Fault {
     MissedJobs(usize, usize, Token),
     DeleteKey(usize),
     ReplaceKey(usize),
+    /// Servers of NATS are numbered from 1.
+    KillNode(usize),
+    StopNode(usize),
+    SplitNodes,
 }
 
 impl Fault {
@@ -133,7 +150,10 @@ impl Fault {
             | Self::FullDisk
             | Self::ClockOfMaster(_)
             | Self::PowerLossOfMaster
-            | Self::RestoreMaster => None,
+            | Self::RestoreMaster
+            | Self::KillNode(_)
+            | Self::StopNode(_)
+            | Self::SplitNodes => None,
         }
     }
 }
@@ -180,6 +200,9 @@ impl fmt::Display for Fault {
             Self::DeleteKey(minion) => write!(f, "key of m{minion}: deleted"),
             Self::ReplaceKey(minion) => write!(f, "key of m{minion}: replaced"),
             Self::RestoreMaster => write!(f, "backup of the master, to be restored"),
+            Self::KillNode(node) => write!(f, "kill -9 of server {node} of NATS"),
+            Self::StopNode(node) => write!(f, "SIGSTOP of server {node} of NATS"),
+            Self::SplitNodes => write!(f, "routes of NATS: black hole"),
             Self::CloneMinion(minion) => write!(f, "clone of m{minion}"),
             Self::MissedJobs(minion, jobs, _) => write!(f, "{jobs} jobs that m{minion} misses"),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::generate_jobs::jobs;
 use super::spec::PlanSpec;
-use super::{Fault, FaultKind, FaultPlan, LinkFault, Plan, Token};
+use super::{Fault, FaultKind, FaultPlan, LinkFault, NODES, Plan, Token};
 use crate::random::Random;
 use crate::sabotage::Sabotage;
 
@@ -40,6 +40,8 @@ enum Occupied {
     Master,
     Minion(usize),
     Link(usize),
+    /// The servers of NATS: one fault at a time leaves most of them alone.
+    Nodes,
 }
 
 impl Occupied {
@@ -48,6 +50,7 @@ impl Occupied {
         match (fault, fault.minion()) {
             (Fault::Link(minion, _), _) if overlaps => vec![Self::Link(minion)],
             (Fault::Link(minion, _), _) => vec![Self::Link(minion), Self::Minion(minion)],
+            (Fault::KillNode(_) | Fault::StopNode(_) | Fault::SplitNodes, _) => vec![Self::Nodes],
             (_, Some(minion)) => vec![Self::Minion(minion)],
             (_, None) => vec![Self::Master],
         }
@@ -90,7 +93,7 @@ fn new_deck(spec: &PlanSpec, random: &mut Random) -> Vec<FaultKind> {
     use FaultKind::{Cut, KillMaster, KillMinion, MissedJobs, PowerLossOfMaster, StopMinion};
     let mut deck: Vec<FaultKind> = match spec.sabotage {
         _ if !spec.only.is_empty() => spec.only.clone(),
-        None => FaultKind::all(),
+        None => FaultKind::all(spec.with_nodes),
         // Those that show it, and nothing that could excuse it.
         Some(Sabotage::AckBeforeCommit) => vec![KillMaster, KillMaster, PowerLossOfMaster],
         Some(Sabotage::ForgetSpool) => vec![KillMinion, KillMinion, KillMaster],
@@ -175,6 +178,16 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
         FaultKind::PowerLossOfMaster => (Fault::PowerLossOfMaster, random.millis(200..=2000)),
         FaultKind::RestoreMaster => (Fault::RestoreMaster, random.millis(3000..=6000)),
         FaultKind::CloneMinion => (Fault::CloneMinion(minion), random.millis(4000..=9000)),
+        FaultKind::KillNode => {
+            let fault = Fault::KillNode(random.index(NODES) + 1);
+            (fault, random.millis(100..=4000))
+        }
+        // Some longer than the two pings by which it is noticed.
+        FaultKind::StopNode => {
+            let fault = Fault::StopNode(random.index(NODES) + 1);
+            (fault, random.millis(1500..=14_000))
+        }
+        FaultKind::SplitNodes => (Fault::SplitNodes, random.millis(1500..=14_000)),
         FaultKind::MissedJobs => {
             let fault = Fault::MissedJobs(minion, MISSED, token);
             (fault, random.millis(1000..=1500))
@@ -193,6 +206,7 @@ mod tests {
             length: Duration::from_secs(seconds),
             minions: 6,
             sabotage: None,
+            with_nodes: false,
             only: Vec::new(),
         }
     }
@@ -228,6 +242,31 @@ mod tests {
             assert!(of(|f| f == Fault::RestoreMaster), "seed {seed}");
             assert!(of(|f| f == Fault::FullDisk), "seed {seed}");
             assert!(of(|f| matches!(f, Fault::MissedJobs(..))), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn two_minutes_over_nats_have_every_fault_of_its_servers() {
+        for seed in 0..50 {
+            let mut spec = spec(seed, 120);
+            spec.with_nodes = true;
+            let plan = generate(&spec);
+            let of = |test: fn(Fault) -> bool| plan.faults.iter().any(|f| test(f.fault));
+            assert!(
+                of(|f| matches!(f, Fault::KillNode(1..=NODES))),
+                "seed {seed}"
+            );
+            assert!(
+                of(|f| matches!(f, Fault::StopNode(1..=NODES))),
+                "seed {seed}"
+            );
+            assert!(of(|f| f == Fault::SplitNodes), "seed {seed}");
+            spec.with_nodes = false;
+            let kinds = generate(&spec).faults;
+            assert!(
+                !kinds.iter().any(|f| f.fault == Fault::SplitNodes),
+                "seed {seed}"
+            );
         }
     }
 

@@ -21,6 +21,9 @@ pub(crate) use spec::PlanSpec;
 /// How long after its publication a minion may begin a job, in all runs.
 pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);
 
+/// How many servers of NATS there are, over that transport.
+pub(crate) const NODES: usize = 3;
+
 /// How long `saline` waits for a sign of life (`-t`), in all runs.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 

@@ -12,6 +12,8 @@ pub(crate) struct PlanSpec {
     pub(crate) length: Duration,
     pub(crate) minions: usize,
     pub(crate) sabotage: Option<Sabotage>,
+    /// Whether there are servers of NATS, to which faults are done too.
+    pub(crate) with_nodes: bool,
     /// The kinds of faults; all of them when it is empty.
     pub(crate) only: Vec<FaultKind>,
 }
