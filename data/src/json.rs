@@ -1,11 +1,12 @@
 //! Salt's json outputter: four spaces deep, UTF-8 as it is, but for characters that would command a
 //! terminal.
 //!
-//! What JSON cannot say: bytes that are not UTF-8 are written with U+FFFD where they are not text
-//! (`nested` and `raw` keep them), and a float that is not a number or not finite is `null`.
+//! What JSON cannot say: bytes that are not UTF-8 are the text of Python's `repr` of them (`b'\xff'`), which loses nothing and is what
+//! Salt's outputter writes, and a float that is not a number or not finite is `null`.
 
 use crate::Value;
 use crate::printable::is_printable;
+use crate::python;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
@@ -93,7 +94,10 @@ fn to_json(value: &Value) -> serde_json::Value {
         // `null` for numbers that are not finite.
         Value::Float(value) => serde_json::Number::from_f64(*value).into(),
         Value::Text(text) => text.as_str().into(),
-        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+        Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => python::repr_bytes(bytes).into(),
+        },
         Value::List(values) => values.iter().map(to_json).collect(),
         Value::Map(entries) => entries
             .iter()
@@ -133,6 +137,13 @@ mod tests {
     use super::*;
     use crate::arbitrary::values;
     use proptest::prelude::*;
+
+    #[test]
+    fn bytes_that_are_no_text_lose_nothing() {
+        let said = line(&Value::Bytes(b"a\xff\n".to_vec()));
+        assert_eq!(said, br#""b'a\\xff\\n'""#);
+        assert_eq!(line(&Value::Bytes(b"a".to_vec())), br#""a""#);
+    }
 
     proptest! {
         #[test]

@@ -258,7 +258,26 @@ fn refuse_circle(value: &Value, own: *const (), depth: usize) -> Result<(), Erro
     inner.try_for_each(|value| refuse_circle(value, own, depth + 1))
 }
 
-/// Returns a value of templates. Bytes that are not text lose what is not.
+/// Bytes that are not text.
+#[derive(Debug)]
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
+
+impl Object for Bytes {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    /// Writes them as Python does where they become a part of a text.
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&saline_data::python::repr_bytes(&self.0))
+    }
+}
+
+/// What is said of bytes that are printed.
+pub(crate) const BYTES_ARE_PRINTED: &str =
+    "bytes that are not UTF-8 cannot be printed: write `|base64_encode` behind the value";
+
+/// Returns a value of templates. Bytes that are not text stay that.
 pub(crate) fn from_data(value: &saline_data::Value) -> Value {
     use saline_data::Value as Data;
     match value {
@@ -268,7 +287,10 @@ pub(crate) fn from_data(value: &saline_data::Value) -> Value {
         Data::UInt(number) => Value::from(*number),
         Data::Float(number) => Value::from(*number),
         Data::Text(text) => Value::from(text.as_str()),
-        Data::Bytes(bytes) => Value::from(String::from_utf8_lossy(bytes).into_owned()),
+        Data::Bytes(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Value::from(text),
+            Err(_) => Value::from_object(Bytes(bytes.clone())),
+        },
         Data::List(values) => List::of(values.iter().map(from_data)),
         Data::Map(entries) => {
             let entries = entries.iter();

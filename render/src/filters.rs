@@ -1,10 +1,14 @@
 //! The filters that are Salt's, or that must know what a placeholder is.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 use saline_data::yaml::{parse_nodes, resolve};
 
-use crate::containers::{MAX_DEPTH, entries, from_data, invalid, number, own, python_text};
+use crate::containers::{
+    BYTES_ARE_PRINTED, Bytes, MAX_DEPTH, entries, from_data, invalid, number, own, python_text,
+};
 use crate::placeholders::Form;
 use crate::printing::Printer;
 
@@ -79,6 +83,18 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
         writer.json(&value, None, 0, false)?;
         Ok(Value::from_safe_string(writer.out))
     });
+    let own_printer = printer.clone();
+    environment.add_filter(
+        "base64_encode",
+        move |state: &State<'_, '_>, value: Value| {
+            let bytes = match value.downcast_object_ref::<Bytes>() {
+                Some(bytes) => bytes.0.clone(),
+                None => text(&own_printer.text(&value))?.into_bytes(),
+            };
+            state.consume_fuel(bytes.len() as u64 / 64)?;
+            Ok::<_, Error>(Value::from(STANDARD.encode(bytes)))
+        },
+    );
     environment.add_filter("to_bool", |value: Value| match value.as_str() {
         Some(text) => matches!(text.to_lowercase().as_str(), "yes" | "1" | "true"),
         None => value.is_true(),
@@ -251,6 +267,9 @@ impl<'a> Writer<'a> {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => return Ok(false),
             ValueKind::Undefined => {
                 return Err(Error::from(minijinja::ErrorKind::UndefinedError));
+            }
+            _ if value.downcast_object_ref::<Bytes>().is_some() => {
+                return Err(invalid(BYTES_ARE_PRINTED));
             }
             _ => return Err(invalid("this is no value that can be written")),
         };

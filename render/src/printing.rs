@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State};
 
-use crate::containers::{invalid, number};
+use crate::containers::{BYTES_ARE_PRINTED, Bytes, invalid, number};
 use crate::placeholders::{Form, PlaceholderError, Placeholders};
 
 /// The placeholders of the rendering that is under way, for all that prints.
@@ -71,6 +71,9 @@ impl Printer {
                         _ => "list",
                     }
                 )));
+            }
+            _ if value.downcast_object_ref::<Bytes>().is_some() => {
+                return Err(invalid(BYTES_ARE_PRINTED));
             }
             _ => return Err(invalid("this is no value that can be printed")),
         };

@@ -127,6 +127,62 @@ fn a_minion_shows_its_own_pillar_and_hides_its_values() {
 }
 
 #[test]
+fn bytes_of_a_file_tree_arrive_as_they_are() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    let tree = fleet.path("tree");
+    let bytes = b"\0\xff\xfe key \xc3\x28\n\n";
+    fs::create_dir_all(tree.join("hosts/m1")).unwrap();
+    fs::write(tree.join("hosts/m1/keytab"), bytes).unwrap();
+    fs::write(tree.join("hosts/m1/motd"), "hällo\n").unwrap();
+    fleet.master_options += &format!(
+        "ext_pillar:\n  - file_tree: {{root_dir: {}, keep_newline: True}}\n",
+        tree.display()
+    );
+    write(&fleet, "top.sls", "base: {}\n");
+    let folder = fleet.path("master/srv/saline");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(
+        folder.join("keytab.jinja"),
+        "{{ pillar.keytab|base64_encode }}",
+    )
+    .unwrap();
+    fs::write(folder.join("plain.jinja"), "\n{{ pillar.keytab }}").unwrap();
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for(SENT, 1);
+
+    // An output that keeps bytes has them.
+    let get = ["m1", "pillar.get", "keytab", "unmask=True", "--out"];
+    let yaml = fleet.saline(&[&get[..], &["yaml"]].concat()).expect(0);
+    let base64 = "AP/+IGtleSDDKAoK";
+    assert_eq!(yaml.stdout, format!("m1: !!binary \"{base64}\"\n"));
+    // JSON has what Python would write.
+    let repr = r"b'\x00\xff\xfe key \xc3(\n\n'";
+    assert_eq!(call(&fleet, &["pillar.get", "keytab", "unmask=True"]), repr);
+    assert_eq!(
+        call(&fleet, &["pillar.get", "motd", "unmask=True"]),
+        "hällo\n"
+    );
+    assert_eq!(call(&fleet, &["pillar.obfuscate"])["keytab"], "<bytes>");
+    let local = ["pillar.get", "keytab", "unmask=True", "--out", "yaml"];
+    let local = saline_call(&fleet, &local).expect(0);
+    assert_eq!(local.stdout, format!("local: !!binary \"{base64}\"\n"));
+    let shown = ["pillar.show_pillar", "m1", "unmask=True", "--out", "yaml"];
+    let shown = fleet.run("saline-run", &shown).expect(0).stdout;
+    assert!(
+        shown.contains(&format!("keytab: !!binary \"{base64}\"\n")),
+        "{shown}"
+    );
+    // A template encodes them, or says why it cannot have them.
+    let dest = fleet.path("keytab").display().to_string();
+    call(&fleet, &["cp.get_template", "salt://keytab.jinja", &dest]);
+    assert_eq!(fs::read_to_string(&dest).unwrap(), base64);
+    let plain = ["cp.get_template", "salt://plain.jinja", &dest];
+    let said = call_on(&fleet, "m1", &plain, 1);
+    assert!(said.as_str().unwrap().contains("base64_encode"), "{said}");
+}
+
+#[test]
 fn a_refresh_brings_what_has_changed_and_errors_keep_what_was_there() {
     let fleet = start("tcp");
     let role = || call(&fleet, &["pillar.get", "role", "unmask=True"]);

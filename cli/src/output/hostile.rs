@@ -125,7 +125,7 @@ fn a_minion_does_not_command_the_terminal() {
         "m000": [
             "\u001b]0;x\u0007",
             "a\tb\u009b2J\u202ec\u007f",
-            "\u001b�\u009b"
+            "b'\\x1b\\xff\\xc2\\x9b'"
         ]
     }
     "#);

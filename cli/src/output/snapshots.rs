@@ -68,7 +68,7 @@ fn bytes_that_are_not_text_reach_a_file_unchanged() {
     let json = Format::Json.render(&data, PLAIN, false).unwrap_or_default();
     insta::assert_snapshot!(String::from_utf8(json).expect("JSON is UTF-8"), @r#"
     {
-        "m": "��\n\u001b�"
+        "m": "b'\\xff\\xfe\\n\\x1b\\x80'"
     }
     "#);
 }

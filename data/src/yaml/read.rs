@@ -3,11 +3,13 @@
 //! The crate provides the parser of events. This module and `scalar` decide what an event means,
 //! because Salt's YAML is PyYAML's: version 1.1, where `yes` is a truth value, with Salt's own
 //! changes (a duplicate name in a mapping is an error, a number that begins with a zero is
-//! decimal). Every tag yields a plain value.
+//! decimal). Every tag yields a plain value; `!!binary` yields bytes, or text where they are UTF-8.
 
 use std::collections::HashMap;
 
 use crate::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
 };
@@ -246,6 +248,9 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
     if let Some("timestamp" | "python/unicode") = suffix.as_deref() {
         return Ok(Value::Text(text.to_owned()));
     }
+    if let Some("binary") = suffix.as_deref() {
+        return binary(text);
+    }
     let value = scalar::resolve(text);
     let fits = match tag.core_suffix() {
         Some("str") => return Ok(Value::Text(text.to_owned())),
@@ -267,6 +272,15 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
         // The text may be a secret, and errors are logged.
         Err(format!("the value does not fit its tag {}", tag.original()))
     }
+}
+
+/// Returns what Base64 says, which YAML lets stand in several lines.
+fn binary(text: &str) -> Result<Value, String> {
+    let encoded: String = text.split_ascii_whitespace().collect();
+    let decoded = STANDARD.decode(encoded);
+    // The text may be a secret.
+    let decoded = decoded.map_err(|_| "the value of !!binary is not Base64".to_owned())?;
+    Ok(Value::from_output(decoded))
 }
 
 fn only_tag(tag: Option<&Tag>, known: &str) -> Result<(), String> {

@@ -301,13 +301,12 @@ mod tests {
     use super::*;
     use crate::arbitrary::values;
 
-    /// Returns what a parser can give back: bytes that are not text need a parser that knows
-    /// `!!binary`, and ours does not.
+    /// Returns what a parser gives back: bytes that are text are written as text.
     fn readable(value: &Value) -> Value {
         match value {
             Value::UInt(number) => i64::try_from(*number).map_or(Value::UInt(*number), Value::Int),
             Value::Float(number) if number.is_nan() => "a NaN, which equals nothing".into(),
-            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+            Value::Bytes(bytes) => Value::from_output(bytes.clone()),
             Value::List(values) => Value::List(values.iter().map(readable).collect()),
             Value::Map(entries) => Value::Map(
                 distinct(entries)

@@ -92,8 +92,17 @@ fn anchors_merges_and_tags() {
         "image: &image 'x:1'\nsame: *image\ncommand: echo *image\na: !!python/unicode 'x'\nb: !!timestamp 2001-12-14\nc: !!str 1\n",
         "{image: 'x:1', same: 'x:1', command: echo *image, a: x, b: '2001-12-14', c: '1'}",
     );
+    same(
+        "{}",
+        "text: !!binary aGVsbG8=\nlines: !!binary |\n  aGVs\n  bG8=\n",
+        "{text: hello, lines: hello}",
+    );
+    assert_eq!(
+        with("{}", "bytes: !!binary /wA=\n"),
+        Ok(Value::map([("bytes", Value::Bytes(vec![0xff, 0]))]))
+    );
     for tag in [
-        "!!binary aGVsbG8=",
+        "!!binary a",
         "!!python/object/apply:os.system [id]",
         "!vault x",
         "!!set {a}",

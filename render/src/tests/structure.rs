@@ -263,6 +263,47 @@ fn data_is_not_rendered_as_a_template() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_not_printed() {
+    let bytes = Value::map([("x", Value::Bytes(b"a\xff".to_vec()))]);
+    let rendered = |template: &str| {
+        let files = [("a.sls", template)];
+        render_tree(&files, Document::Text, bytes.clone())
+    };
+    for template in [
+        "\n{{ x }}",
+        "\n{{ x|tojson }}",
+        "\n{{ {'k': x}|yaml }}",
+        "\n{{ [x]|yaml(false) }}",
+    ] {
+        let error = rendered(template).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("/srv/pillar/a.sls:2:") && error.contains("write `|base64_encode`"),
+            "{template}: {error}"
+        );
+    }
+    // A part of a text is what Python writes.
+    let part = r"b'a\xff'";
+    for template in [
+        "{{ x|string }}",
+        "{{ '' ~ x }}",
+        "{{ '%s'|format(x) }}",
+        "{{ [x]|join(',') }}",
+    ] {
+        assert_eq!(rendered(template), Ok(part.into()), "{template}");
+    }
+    assert_eq!(rendered("{{ x|base64_encode }}"), Ok("Yf8=".into()));
+    assert_eq!(
+        rendered("{{ 'ab c'|base64_encode }}"),
+        Ok("YWIgYw==".into())
+    );
+    assert_eq!(
+        rendered("{{ x is defined }} {{ 1 if x }}"),
+        Ok("True 1".into())
+    );
+}
+
+#[test]
 fn the_name_of_a_file_that_comes_from_data_is_below_the_roots() {
     for text in ["../b.sls", "/../b.sls", "salt://../b.sls"] {
         let files = [("a.sls", "{% include x %}\n"), ("b.sls", "k: 1\n")];
