@@ -26,6 +26,8 @@ fn value_of(text: &str) -> Option<Value> {
     if matches!(trimmed, "" | "---" | "...")
         || text.contains(['\t', '\r', '\n'])
         || trimmed.starts_with('&')
+        // Salt's arguments are never bytes: such a word stays as it was typed.
+        || trimmed.starts_with("!!binary")
         || (digits && trimmed.contains('_'))
     {
         return None;
