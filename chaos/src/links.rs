@@ -9,8 +9,8 @@ use saline_testing::links::{Carries, Link};
 use crate::arguments::Transport;
 use crate::plan::LinkFault;
 
-/// Listens on `host` at the ports of the master, or of the servers of NATS, with a link for each, and passes everything on to 127.0.0.1. The first one
-/// carries requests.
+/// Listens on `host` at the ports of the master, or of the servers of NATS, with a link for each, and passes everything on to
+/// 127.0.0.1. The master's first one carries requests.
 ///
 /// # Errors
 /// When an address is taken.

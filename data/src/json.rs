@@ -1,8 +1,8 @@
 //! Salt's json outputter: four spaces deep, UTF-8 as it is, but for characters that would command a
 //! terminal.
 //!
-//! What JSON cannot say: bytes that are not UTF-8 are the text of Python's `repr` of them (`b'\xff'`), which loses nothing and is what
-//! Salt's outputter writes, and a float that is not a number or not finite is `null`.
+//! What JSON cannot say: bytes that are not UTF-8 are the text of Python's `repr` of them (`b'\xff'`), which loses nothing, and a float
+//! that is not a number or not finite is `null`.
 
 use crate::Value;
 use crate::printable::is_printable;

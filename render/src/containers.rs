@@ -273,11 +273,11 @@ impl Object for Bytes {
     }
 }
 
-/// What is said of bytes that are printed.
+/// The error of a template that prints [`Bytes`].
 pub(crate) const BYTES_ARE_PRINTED: &str =
     "bytes that are not UTF-8 cannot be printed: write `|base64_encode` behind the value";
 
-/// Returns a value of templates. Bytes that are not text stay that.
+/// Returns a value of templates. Bytes that are not UTF-8 become [`Bytes`].
 pub(crate) fn from_data(value: &saline_data::Value) -> Value {
     use saline_data::Value as Data;
     match value {

@@ -1,4 +1,4 @@
-//! The zone of the times at which jobs were published, which the data of `jobs.*` do not have, as Salt's.
+//! Writes the zone behind the times at which jobs were published. The data of `jobs.*` have these times without one, as Salt's do.
 
 use saline_data::Value;
 
@@ -10,21 +10,19 @@ const FORM: &[u8] = b"0000, aaa 00 00:00:00.000000";
 
 /// Writes the zone behind the time of a job, or of each job in a mapping of them.
 pub(crate) fn show_zone(value: &mut Value) {
-    let Value::Map(entries) = value else { return };
-    for (name, value) in entries {
-        match value {
-            Value::Text(time) if name == NAME && is_time(time) => time.push_str(" UTC"),
-            Value::Map(job) => {
-                for (name, value) in job {
-                    if let Value::Text(time) = value
-                        && name == NAME
-                        && is_time(time)
-                    {
-                        time.push_str(" UTC");
-                    }
-                }
-            }
-            _ => {}
+    show_zone_of_job(value);
+    let Value::Map(jobs) = value else { return };
+    jobs.iter_mut().for_each(|(_, job)| show_zone_of_job(job));
+}
+
+fn show_zone_of_job(job: &mut Value) {
+    let Value::Map(facts) = job else { return };
+    for (name, value) in facts {
+        if let Value::Text(time) = value
+            && name == NAME
+            && is_time(time)
+        {
+            time.push_str(" UTC");
         }
     }
 }

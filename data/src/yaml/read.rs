@@ -274,7 +274,7 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
     }
 }
 
-/// Returns what Base64 says, which YAML lets stand in several lines.
+/// Decodes the Base64 of `!!binary`, which may stand in several lines.
 fn binary(text: &str) -> Result<Value, String> {
     let encoded: String = text.split_ascii_whitespace().collect();
     let decoded = STANDARD.decode(encoded);

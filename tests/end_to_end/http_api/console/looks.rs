@@ -41,6 +41,13 @@ const FAINT: &str = r#"(() => {
 /// Whether something is wider than the window.
 const IS_TOO_WIDE: &str = "document.documentElement.scrollWidth > window.innerWidth";
 
+/// Ends the highlight of rows that are new, whose colours change while they are measured.
+fn end_highlights(browser: &mut Browser) {
+    browser.evaluate(
+        "document.querySelectorAll('.fresh').forEach((row) => row.classList.remove('fresh'))",
+    );
+}
+
 /// Looks at the view in each theme and width.
 fn look(browser: &mut Browser, name: &str) {
     for (width, height) in [(1_400, 900), (390, 844)] {
@@ -79,7 +86,7 @@ fn every_view_is_read_in_both_themes_and_widths() {
 
     let markup = "<img src=x onerror=\"document.title=1\"><script>document.title=1</script>";
     run(&mut browser, "web*", &format!("test.echo '{markup}'"), 2);
-    browser.evaluate("document.querySelector('#run-job tr').classList.remove('fresh')");
+    end_highlights(&mut browser);
     look(&mut browser, "run-markup");
     run(
         &mut browser,
@@ -87,9 +94,7 @@ fn every_view_is_read_in_both_themes_and_widths() {
         "cmd.run 'seq 300; seq -s - 300; echo \"<b>no</b>\" >&2; exit 3'",
         3,
     );
-    browser.evaluate(
-        "document.querySelectorAll('.fresh').forEach((row) => row.classList.remove('fresh'))",
-    );
+    end_highlights(&mut browser);
     look(&mut browser, "run-failed");
     fleet.run(
         "saline-run",
@@ -113,9 +118,7 @@ fn every_view_is_read_in_both_themes_and_widths() {
     look(&mut browser, "jobs");
     click(&mut browser, "#jobs-rows tr:nth-child(2) button");
     browser.wait_for("document.querySelectorAll('#jobs-job .bad').length > 0");
-    browser.evaluate(
-        "document.querySelectorAll('.fresh').forEach((row) => row.classList.remove('fresh'))",
-    );
+    end_highlights(&mut browser);
     look(&mut browser, "job");
     go(&mut browser, "events");
     browser.wait_for("document.querySelectorAll('#events-rows li').length > 5");

@@ -18,11 +18,16 @@ use super::users::fleet_with_users;
 fn log_in(browser: &mut Browser, api: &Api, user: &str) {
     browser.open(&format!("{}/app", api.url));
     browser.wait_for("!document.querySelector('#login').hidden");
+    send_login(browser, user);
+    browser.wait_for("document.querySelector('#stream').textContent === 'live'");
+}
+
+/// Fills in and sends the form of the login.
+fn send_login(browser: &mut Browser, user: &str) {
     for (field, text) in [("username", user), ("password", "any"), ("eauth", "auto")] {
         fill(browser, &format!("[name={field}]"), text);
     }
     click(browser, "#login button");
-    browser.wait_for("document.querySelector('#stream').textContent === 'live'");
 }
 
 /// Goes to a view, and waits until it is loaded.
@@ -108,10 +113,7 @@ fn the_console_shows_the_fleet_runs_functions_and_decides_about_keys() {
     browser.open(&format!("{}/app", api.url));
     browser.wait_for("!document.querySelector('#login').hidden");
     picture(&mut browser, "login.png");
-    fill(&mut browser, "[name=username]", "alice");
-    fill(&mut browser, "[name=password]", "any");
-    fill(&mut browser, "[name=eauth]", "auto");
-    click(&mut browser, "#login button");
+    send_login(&mut browser, "alice");
 
     // Minions, with their presence and transport.
     browser.wait_for("document.querySelectorAll('#minions-rows tr').length === 2");
@@ -212,17 +214,11 @@ fn the_console_forgets_everything_when_the_login_ends() {
     };
     browser.open(&format!("{}/app#events", api.url));
     browser.wait_for("!document.querySelector('#login').hidden");
-    let log_in = |browser: &mut Browser, user: &str| {
-        for (field, text) in [("username", user), ("password", "any"), ("eauth", "auto")] {
-            fill(browser, &format!("[name={field}]"), text);
-        }
-        click(browser, "#login button");
-    };
-    log_in(&mut browser, "nobody");
+    send_login(&mut browser, "nobody");
     browser.wait_for(
         "document.querySelector('#message').textContent.includes('password or eauth is wrong')",
     );
-    log_in(&mut browser, "alice");
+    send_login(&mut browser, "alice");
     browser.wait_for("document.querySelector('#stream').textContent === 'live'");
     fleet.saline(&["web1", "test.ping"]).expect(0);
     browser.wait_for("document.querySelector('#events-rows').innerText.includes('/ret/web1')");
@@ -233,7 +229,7 @@ fn the_console_forgets_everything_when_the_login_ends() {
     let told = browser.evaluate("document.querySelector('#message').textContent");
     assert_eq!(told, "The login has ended: log in again.");
     // Whoever logs in then sees nothing of what alice saw.
-    log_in(&mut browser, "bob");
+    send_login(&mut browser, "bob");
     browser.wait_for("document.querySelector('#stream').textContent === 'live'");
     browser.wait_for("!document.querySelector('#events').hidden");
     let shown = browser.evaluate("document.querySelector('#events-rows').innerText");

@@ -34,7 +34,7 @@ fn a_master_that_is_away_is_told_until_it_is_back() {
         "{told}"
     );
     picture(&mut browser, "console-outage.png");
-    // What happens meanwhile is seen afterwards, without a click.
+    // The page shows by itself what has changed during the outage.
     fleet.minions.get_mut("web1").unwrap().kill();
     fleet.start_master();
     browser.wait_for(LIVE);
