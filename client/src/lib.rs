@@ -18,7 +18,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Embedding programs need this crate, and the types of `saline-protocol` and `saline-config` that it takes.
+//! Embedding programs need this crate, which has the values, targets and messages that its methods take and return as [`data`],
+//! [`targeting`], [`messages`] and [`transport`], and `saline-config` for the configuration.
 
 mod acting;
 mod client;
@@ -46,3 +47,5 @@ pub use job_call::{JobCall, ParametersOf, SecretsOfSeveral};
 pub use job_follower::JobFollower;
 pub use progress::{Absence, Absent, Contact, MinionReturn, Progress};
 pub use runner::{RunnerRun, RunnerSpec};
+pub use saline_protocol::transport;
+pub use {saline_data as data, saline_messages as messages, saline_targeting as targeting};

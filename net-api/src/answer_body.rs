@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use saline_data::{Value, json, yaml};
+use saline_client::data::{Value, json, yaml};
 
 use crate::content::{Apart, Content};
 use crate::format::Format;
@@ -302,7 +302,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn the_text_is_that_of_the_whole_value(value in saline_data::arbitrary::values(), long in 0..200_usize) {
+        fn the_text_is_that_of_the_whole_value(value in saline_client::data::arbitrary::values(), long in 0..200_usize) {
             let named = Value::map([("n".repeat(long), value.clone()), ("z".repeat(long), value)]);
             let content = apart(named);
             let value = together(content.clone());

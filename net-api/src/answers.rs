@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use saline_data::Value;
+use saline_client::data::Value;
 
 use crate::answer_body::AnswerBody;
 use crate::content::Content;

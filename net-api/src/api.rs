@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use saline_client::ParametersOf;
+use saline_client::transport::Context;
 use saline_config::{CorsOrigins, RestCherrypyConfig};
 use saline_daemon::DurationHistogram;
-use saline_protocol::transport::Context;
 use tokio::sync::Semaphore;
 
 use crate::event_streams::EventStreams;
@@ -79,8 +79,8 @@ impl Api {
     /// Returns an API whose master does not run.
     #[cfg(test)]
     pub(crate) fn without_master(config: &RestCherrypyConfig) -> Arc<Self> {
+        use saline_client::transport::{Limits, Registry};
         use saline_config::MasterConfig;
-        use saline_protocol::transport::{Limits, Registry};
 
         use crate::configuration::Configuration;
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use saline_client::transport::Registry;
 use saline_client::{Client, ClientError};
 use saline_config::{
     ApiConfig, ChangedOption, ConfigError, Loaded, Logging, MasterConfig, MetricsAddress,
     RestCherrypyConfig,
 };
 use saline_daemon::{Arguments, OwnUser, Reloaded};
-use saline_protocol::transport::Registry;
 
 /// The configuration of an API.
 #[derive(Debug, Clone)]

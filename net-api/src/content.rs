@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use saline_data::Value;
+use saline_client::data::Value;
 
 /// The size in bytes above which a list or a mapping is written entry by entry.
 const LARGE: usize = 64 * 1024;

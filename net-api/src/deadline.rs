@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use saline_data::Value;
-use saline_protocol::transport::Clock;
+use saline_client::data::Value;
+use saline_client::transport::Clock;
 
 use crate::error::ApiError;
 use crate::limits::{CHUNK_TIMEOUT, MAX_CHUNKS, REQUEST_TIMEOUT};

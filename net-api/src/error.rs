@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use saline_client::ClientError;
-use saline_data::Value;
+use saline_client::data::Value;
 
 use crate::format::Format;
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
+use saline_client::data::{Value, json};
+use saline_client::messages::{Event, EventCursor, EventsPage, EventsRequest, MAX_EVENTS_WAIT};
+use saline_client::transport::Clock;
 use saline_client::{Client, ClientError};
-use saline_data::{Value, json};
-use saline_messages::{Event, EventCursor, EventsPage, EventsRequest, MAX_EVENTS_WAIT};
-use saline_protocol::transport::Clock;
 use tokio::sync::mpsc;
 
 use crate::event_streams::StreamPlace;
@@ -189,7 +189,7 @@ pub(crate) fn parse_id(text: &str) -> Option<EventCursor> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use saline_messages::EventOrigin;
+    use saline_client::messages::EventOrigin;
 
     use super::*;
 
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_tag_and_no_data_break_out_of_their_event(tag in any::<String>(), value in saline_data::arbitrary::values()) {
+        fn no_tag_and_no_data_break_out_of_their_event(tag in any::<String>(), value in saline_client::data::arbitrary::values()) {
             let mut text = String::new();
             let at = EventCursor { start: 1, number: 1 };
             write_event(&mut text, at, &tag, &value);

@@ -7,8 +7,8 @@ use axum::response::Response;
 use hyper::header::{COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
+use saline_client::messages::LoginToken;
 use saline_config::CorsOrigins;
-use saline_messages::LoginToken;
 
 use crate::api::Api;
 use crate::cors;

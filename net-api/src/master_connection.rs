@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use saline_client::messages::{LoginToken, NetapiClient};
+use saline_client::transport::{Clock, Context, Registry};
 use saline_client::{Client, ClientError};
-use saline_messages::{LoginToken, NetapiClient};
-use saline_protocol::transport::{Clock, Context, Registry};
 use tokio::sync::OnceCell;
 
 use crate::configuration::Configuration;

@@ -1,8 +1,8 @@
 //! What the API counts, for Prometheus.
 
 use async_trait::async_trait;
+use saline_client::transport::Counters;
 use saline_daemon::{Metrics, MetricsSource};
-use saline_protocol::transport::Counters;
 
 use crate::api::Api;
 

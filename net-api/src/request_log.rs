@@ -7,9 +7,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
-use saline_data::printable::escape_line;
-use saline_messages::random;
-use saline_protocol::transport::{Clock, Instant};
+use saline_client::data::printable::escape_line;
+use saline_client::messages::random;
+use saline_client::transport::{Clock, Instant};
 
 use crate::api::Api;
 use crate::forwarded::{client_address, is_by_proxy};

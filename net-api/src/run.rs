@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_client::ParametersOf;
+use saline_client::transport::{Clock, Context, Limits, Registry};
 use saline_config::RestCherrypyConfig;
 use saline_daemon::logging::Log;
 use saline_daemon::{
     Arguments, Health, InstanceLock, PidFile, Question, Reloaded, Signal, Signals, Supervision,
     Task, check_metrics_address, check_pid_file, serve_metrics,
 };
-use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use crate::api::Api;
 use crate::configuration::Configuration;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use saline_messages::LoginToken;
-use saline_protocol::transport::Clock;
+use saline_client::messages::LoginToken;
+use saline_client::transport::Clock;
 use tokio::runtime::Handle;
 
 use crate::api::Api;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use saline_protocol::transport::Clock;
+use saline_client::transport::Clock;
 
 use crate::api::Api;
 use crate::error::ApiError;

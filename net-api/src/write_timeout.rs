@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use saline_protocol::transport::Clock;
+use saline_client::transport::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that fails when its peer takes nothing of what is written for so long. It goes below TLS, so that it is the same for

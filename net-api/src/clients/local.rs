@@ -1,9 +1,9 @@
 //! Jobs of minions: `local`, `local_async`, `local_batch` and `local_subset`.
 
+use saline_client::data::Value;
+use saline_client::messages::{Arguments, BatchRequest, BatchSize};
 use saline_client::{Client, JobCall, JobFollower, JobSpec, MinionReturn, ParametersOf, Progress};
 use saline_config::parse_calls;
-use saline_data::Value;
-use saline_messages::{Arguments, BatchRequest, BatchSize};
 
 use crate::error::ApiError;
 use crate::lowstate::{Chunk, call_arguments};
@@ -279,7 +279,7 @@ mod tests {
         };
         let arguments = |fun: &str, words: &[&str]| {
             let list = of(fun, words).unwrap().arg.to_salt();
-            String::from_utf8(saline_data::json::line(&list)).unwrap()
+            String::from_utf8(saline_client::data::json::line(&list)).unwrap()
         };
         assert_eq!(
             arguments(

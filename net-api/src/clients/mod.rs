@@ -3,8 +3,8 @@
 mod local;
 mod runner;
 
-use saline_data::Value;
-use saline_messages::{LoginToken, NetapiClient, RunKind};
+use saline_client::data::Value;
+use saline_client::messages::{LoginToken, NetapiClient, RunKind};
 
 use crate::api::Api;
 use crate::error::ApiError;

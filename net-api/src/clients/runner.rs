@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use saline_client::data::Value;
+use saline_client::messages::{Arguments, EventTag, Jid, RunEvent, RunKind, RunnerEnd};
+use saline_client::transport::{Clock, Context};
 use saline_client::{Client, ClientError, RunnerRun, RunnerSpec};
-use saline_data::Value;
-use saline_messages::{Arguments, EventTag, Jid, RunEvent, RunKind, RunnerEnd};
-use saline_protocol::transport::{Clock, Context};
 use tokio::runtime::Handle;
 
 use crate::api::Api;

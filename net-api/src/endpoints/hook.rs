@@ -8,8 +8,8 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE};
 use hyper::http::request::Parts;
 use saline_client::RunnerSpec;
-use saline_data::Value;
-use saline_messages::Arguments;
+use saline_client::data::Value;
+use saline_client::messages::Arguments;
 
 use crate::api::Api;
 use crate::error::ApiError;

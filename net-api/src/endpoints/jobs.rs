@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use saline_client::ClientError;
-use saline_data::Value;
-use saline_messages::{Jid, NetapiClient, RunKind};
+use saline_client::data::Value;
+use saline_client::messages::{Jid, NetapiClient, RunKind};
 
 use crate::api::Api;
 use crate::clients::run_returned;

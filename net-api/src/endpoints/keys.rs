@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use saline_data::Value;
-use saline_messages::{NetapiClient, RunKind};
+use saline_client::data::Value;
+use saline_client::messages::{NetapiClient, RunKind};
 
 use crate::api::Api;
 use crate::clients::run_returned;
@@ -49,7 +49,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use saline_targeting::Glob;
+    use saline_client::targeting::Glob;
 
     use super::*;
 

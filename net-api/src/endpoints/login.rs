@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::response::Response;
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
-use saline_data::Value;
-use saline_messages::{
+use saline_client::data::Value;
+use saline_client::messages::{
     LoggedIn, LoginReply, LoginRequest, LoginToken, MAX_LOGIN_TEXT, Password, random,
 };
-use saline_protocol::transport::Clock;
+use saline_client::transport::Clock;
 use tokio::sync::oneshot;
 
 use crate::api::Api;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use hyper::{HeaderMap, StatusCode};
-use saline_data::Value;
-use saline_messages::LoginToken;
+use saline_client::data::Value;
+use saline_client::messages::LoginToken;
 
 use crate::api::Api;
 use crate::clients;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use hyper::HeaderMap;
-use saline_data::Value;
-use saline_messages::NetapiClient;
+use saline_client::data::Value;
+use saline_client::messages::NetapiClient;
 
 use crate::api::Api;
 use crate::clients;

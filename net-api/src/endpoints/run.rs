@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use hyper::HeaderMap;
-use saline_data::Value;
+use saline_client::data::Value;
 
 use super::login::with;
 use crate::api::Api;

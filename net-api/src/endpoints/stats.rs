@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use saline_data::Value;
+use saline_client::data::Value;
 
 use crate::api::Api;
 use crate::error::ApiError;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use saline_data::Value;
-use saline_messages::NetapiClient;
+use saline_client::data::Value;
+use saline_client::messages::NetapiClient;
 
 use crate::api::Api;
 use crate::error::ApiError;

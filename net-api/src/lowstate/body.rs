@@ -2,7 +2,7 @@
 
 use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
-use saline_data::{Value, json, yaml};
+use saline_client::data::{Value, json, yaml};
 
 use super::Chunk;
 use crate::error::ApiError;

@@ -1,8 +1,8 @@
 //! The arguments of a call: `arg` and `kwarg`, and for functions of the master also beside them.
 
+use saline_client::data::Value;
+use saline_client::messages::Arguments;
 use saline_config::{parse_argument, split_named};
-use saline_data::Value;
-use saline_messages::Arguments;
 
 use super::Chunk;
 use crate::error::ApiError;

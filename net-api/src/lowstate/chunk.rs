@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use saline_data::Value;
-use saline_messages::{BatchSize, NetapiClient};
-use saline_targeting::{CompiledTarget, Target, TargetKind};
+use saline_client::data::Value;
+use saline_client::messages::{BatchSize, NetapiClient};
+use saline_client::targeting::{CompiledTarget, Target, TargetKind};
 
 use crate::error::ApiError;
 

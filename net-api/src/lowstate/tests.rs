@@ -1,9 +1,9 @@
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use proptest::prelude::*;
-use saline_data::Value;
-use saline_messages::{Arguments, BatchSize, NetapiClient};
-use saline_targeting::TargetKind;
+use saline_client::data::Value;
+use saline_client::messages::{Arguments, BatchSize, NetapiClient};
+use saline_client::targeting::TargetKind;
 
 use super::{Chunk, call_arguments, chunks, parsed};
 use crate::error::ApiError;
@@ -196,7 +196,7 @@ proptest! {
         names in proptest::collection::vec(prop::sample::select(vec![
             "client", "tgt", "tgt_type", "expr_form", "fun", "arg", "kwarg", "batch", "timeout", "subset", "full_return", "delimiter",
         ]), 0..8),
-        values in proptest::collection::vec(saline_data::arbitrary::values(), 8),
+        values in proptest::collection::vec(saline_client::data::arbitrary::values(), 8),
     ) {
         let entries = names.into_iter().map(str::to_owned).zip(values).collect();
         if let Ok(chunk) = Chunk::new(entries) {
