@@ -1,70 +1,63 @@
 //! Which pages of other origins may use the API: none, unless `cors_origin` names them.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
-    HeaderValue, ORIGIN, VARY,
-};
-use hyper::{Method, StatusCode};
+use hyper::Method;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue, ORIGIN};
 use saline_config::CorsOrigins;
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::api::Api;
+use crate::login::TOKEN_HEADER;
+use crate::request_log::REQUEST_ID;
 
-/// Answers the question of a browser whether a page may send a request, and says so in every answer. Cookies are never for
-/// pages of others: such a page sends its token itself.
-pub(crate) async fn allow(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
-    let origin = request.headers().get(ORIGIN);
-    let Some(origin) = origin.and_then(|origin| allowed(&api.cors_origin, origin)) else {
-        return next.run(request).await;
-    };
-    let is_question = request.method() == Method::OPTIONS
-        && request
-            .headers()
-            .contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = match is_question {
-        true => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
+/// How long a browser may remember that a page may send a request.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// Returns what answers a browser that asks whether a page may send a request, and says so in every answer; none where no page of
+/// another origin may. Cookies are never for pages of others: such a page sends its token itself.
+pub(crate) fn layer(origins: &CorsOrigins) -> Option<CorsLayer> {
+    let allowed = match origins {
+        CorsOrigins::All => AllowOrigin::any(),
+        CorsOrigins::Listed(listed) if listed.is_empty() => return None,
+        CorsOrigins::Listed(_) => {
+            let origins = origins.clone();
+            AllowOrigin::predicate(move |origin, _| is_allowed(&origins, origin))
         }
-        false => next.run(request).await,
     };
-    let headers = response.headers_mut();
-    if is_question {
-        let methods = HeaderValue::from_static("GET, POST");
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-        let names = HeaderValue::from_static("Accept, Content-Type, X-Auth-Token");
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names);
-        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    }
-    let exposed = HeaderValue::from_static("X-Auth-Token, X-Request-Id");
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.append(VARY, HeaderValue::from_static("Origin"));
-    response
+    let layer = CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([ACCEPT, CONTENT_TYPE, TOKEN_HEADER])
+        .expose_headers([TOKEN_HEADER, REQUEST_ID])
+        .max_age(MAX_AGE)
+        .vary([ORIGIN]);
+    Some(layer)
 }
 
-/// Returns the value of the header that lets pages of this origin in; none when they are not let in.
-pub(crate) fn allowed(origins: &CorsOrigins, origin: &HeaderValue) -> Option<HeaderValue> {
+/// Whether pages of this origin may use the API.
+pub(crate) fn is_allowed(origins: &CorsOrigins, origin: &HeaderValue) -> bool {
     match origins {
-        CorsOrigins::All => Some(HeaderValue::from_static("*")),
-        CorsOrigins::Listed(listed) => {
-            let is_listed = listed
-                .iter()
-                .any(|listed| listed.as_bytes() == origin.as_bytes());
-            is_listed.then(|| origin.clone())
-        }
+        CorsOrigins::All => true,
+        CorsOrigins::Listed(listed) => listed
+            .iter()
+            .any(|listed| listed.as_bytes() == origin.as_bytes()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use axum::Router;
+    use axum::body::Body;
+    use axum::routing::get;
+    use hyper::header::{
+        ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_EXPOSE_HEADERS, VARY,
+    };
+    use hyper::{HeaderMap, Request};
+    use tower_service::Service as _;
+
     use super::*;
 
     #[test]
@@ -72,9 +65,39 @@ mod tests {
         let origin = HeaderValue::from_static("https://ops.example");
         let other = HeaderValue::from_static("https://ops.example.evil");
         let listed = CorsOrigins::Listed(vec!["https://ops.example".to_owned()]);
-        assert_eq!(allowed(&listed, &origin), Some(origin.clone()));
-        assert_eq!(allowed(&listed, &other), None);
-        assert_eq!(allowed(&CorsOrigins::Listed(Vec::new()), &origin), None);
-        assert_eq!(allowed(&CorsOrigins::All, &other).unwrap(), "*");
+        assert!(is_allowed(&listed, &origin));
+        assert!(!is_allowed(&listed, &other));
+        assert!(!is_allowed(&CorsOrigins::Listed(Vec::new()), &origin));
+        assert!(is_allowed(&CorsOrigins::All, &other));
+        assert!(layer(&CorsOrigins::Listed(Vec::new())).is_none());
+    }
+
+    /// Returns the head of an answer to a page of this origin.
+    async fn headers(origins: &CorsOrigins, origin: &str) -> Result<HeaderMap, Infallible> {
+        let routes: Router = Router::new().route("/", get(async || "answer"));
+        let request = Request::get("/").header(ORIGIN, origin);
+        let answer = routes
+            .layer(layer(origins).unwrap())
+            .call(request.body(Body::empty()).unwrap());
+        Ok(answer.await?.headers().clone())
+    }
+
+    #[tokio::test]
+    async fn an_answer_says_which_page_may_read_it() {
+        let listed = CorsOrigins::Listed(vec!["https://ops.example".to_owned()]);
+        let told = headers(&listed, "https://ops.example").await.unwrap();
+        assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "https://ops.example");
+        assert_eq!(
+            told[ACCESS_CONTROL_EXPOSE_HEADERS],
+            "x-auth-token,x-request-id"
+        );
+        assert_eq!(told[VARY], "origin");
+        let told = headers(&listed, "https://evil.example").await.unwrap();
+        assert_eq!(told.get(ACCESS_CONTROL_ALLOW_ORIGIN), None);
+        let told = headers(&CorsOrigins::All, "https://evil.example")
+            .await
+            .unwrap();
+        assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+        assert_eq!(told.get(ACCESS_CONTROL_ALLOW_CREDENTIALS), None);
     }
 }

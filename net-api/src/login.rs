@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::response::Response;
-use hyper::header::{COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
 use saline_client::messages::LoginToken;
@@ -17,6 +17,11 @@ use crate::forwarded::OwnOrigin;
 
 /// The header with the token.
 pub(crate) const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-auth-token");
+
+/// The headers that prove who sent a request or who may send one. They are marked as sensitive in each request and answer, and so are
+/// in no event and in no text for the log.
+pub(crate) const SENSITIVE_HEADERS: [HeaderName; 4] =
+    [TOKEN_HEADER, COOKIE, AUTHORIZATION, SET_COOKIE];
 
 /// The cookie with the token.
 const COOKIE_NAME: &str = "session_id";
@@ -95,7 +100,7 @@ impl LoginOrigin {
         let takes_cookie = match headers.get(ORIGIN) {
             None => true,
             Some(origin) if own.is(origin) => true,
-            Some(origin) if cors::allowed(allowed, origin).is_some() => false,
+            Some(origin) if cors::is_allowed(allowed, origin) => false,
             Some(_) => {
                 return Err(ApiError::Unauthorized(
                     "the page that logs in is not of the API's origin, and cors_origin does not name it; a proxy before the API \

@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::forwarded::{client_address, is_by_proxy};
 
 /// The header with the id of a request. A trusted proxy in front of the API may set it.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Has the request answered, counts it and logs it. A request whose client goes before it is answered has a line too.
 pub(crate) async fn log(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {

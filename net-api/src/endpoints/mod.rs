@@ -18,16 +18,21 @@ mod stats;
 mod targets;
 mod token;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::sensitive_headers::SetSensitiveHeadersLayer;
 
 use crate::api::Api;
 use crate::cors;
 use crate::deadline;
 use crate::error::ApiError;
+use crate::login::SENSITIVE_HEADERS;
 use crate::request_log;
 
 /// Returns the paths of the API with what answers them.
@@ -63,11 +68,51 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 }
 
 /// Puts round every route, and round what answers where there is none, what is done about every request.
+///
+/// Ids, the log, the deadline, and the bound of bodies are our own. tower-http takes an id from anybody where ours takes it from trusted
+/// proxies alone, logs no request whose client went, has one time limit for every path, and answers in a form of its own.
 pub(crate) fn layered(routes: Router<Arc<Api>>, api: Arc<Api>) -> Router {
-    routes
+    let routes = routes
         .layer(from_fn_with_state(Arc::clone(&api), app::serve_pages))
         .layer(from_fn(deadline::bound))
-        .layer(from_fn_with_state(Arc::clone(&api), cors::allow))
+        .layer(CatchPanicLayer::custom(panicked));
+    let routes = match cors::layer(&api.cors_origin) {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    routes
         .layer(from_fn_with_state(Arc::clone(&api), request_log::log))
+        .layer(SetSensitiveHeadersLayer::new(SENSITIVE_HEADERS))
         .with_state(api)
+}
+
+/// Answers a request whose endpoint panicked. The panic itself is told where every panic is.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    let error = "the API failed at this request; the log of saline-api says more";
+    ApiError::Failed(error.to_owned()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+    use saline_config::RestCherrypyConfig;
+    use tower_service::Service as _;
+
+    use super::*;
+
+    async fn fails() -> &'static str {
+        panic!("as is meant here")
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_one_request_with_an_answer() {
+        let api = Api::without_master(&RestCherrypyConfig::on_port(0));
+        let routes = Router::new().route("/logout", get(fails));
+        let mut router = layered(routes, api);
+        let request = Request::get("/logout").body(Body::empty());
+        let answer = router.call(request.unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 500);
+        assert!(answer.headers().contains_key(request_log::REQUEST_ID));
+    }
 }
