@@ -55,6 +55,13 @@ impl EventStreams {
     }
 }
 
+impl StreamPlace {
+    /// Returns the user whose stream it is.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+}
+
 impl Drop for StreamPlace {
     fn drop(&mut self) {
         let mut of_users = self.streams.lock();

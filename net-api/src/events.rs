@@ -52,7 +52,7 @@ pub(crate) struct EventStream {
     /// The first page, with which the master confirmed that the user may read events.
     first: EventsPage,
     clock: Clock,
-    _place: StreamPlace,
+    place: StreamPlace,
 }
 
 impl EventStream {
@@ -71,7 +71,7 @@ impl EventStream {
             client,
             first,
             clock,
-            _place: place,
+            place,
         })
     }
 
@@ -108,15 +108,18 @@ impl EventStream {
                         self.clock.pause(PAUSE).await;
                     }
                 }
-                Err(
-                    ClientError::NotLoggedIn | ClientError::NotAllowed(_) | ClientError::Closed,
-                ) => {
-                    return;
-                }
                 // The stream stays: a browser whose stream is refused does not come again.
-                Err(error) => {
+                Err(error) if is_away(&error) => {
                     tracing::debug!("an event stream waits for the master: {error}");
                     self.clock.pause(PAUSE).await;
+                }
+                // The login, the API's key or its session was refused, and stays refused.
+                Err(error) => {
+                    tracing::info!(
+                        "an event stream of user {} ends: {error}",
+                        self.place.user()
+                    );
+                    return;
                 }
             }
             if text.is_empty() {
@@ -125,6 +128,20 @@ impl EventStream {
             }
         }
     }
+}
+
+/// Whether the master may answer later what it did not answer now, without anybody letting the user or the API in again.
+fn is_away(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::MasterDown { .. }
+            | ClientError::MasterGone { .. }
+            | ClientError::MasterUnreachable { .. }
+            | ClientError::NeverStarted { .. }
+            | ClientError::Failed(_)
+            | ClientError::Transport(_)
+            | ClientError::Channel(_)
+    )
 }
 
 fn request(after: Option<EventCursor>, wait_ms: u32) -> EventsRequest {
@@ -223,6 +240,22 @@ mod tests {
             "id: 00000000000000ab-41\ntag: salt/job/1/new\ndata: {\"tag\": \"salt/job/1/new\", \"data\": {\"text\": \
              \"a\\n\\nid: 9\\u2028\"}}\n\n"
         );
+    }
+
+    #[test]
+    fn a_stream_waits_for_a_master_that_is_away_and_for_nobody_who_refuses_it() {
+        let (endpoint, name) = ("tcp:master:4506".to_owned(), "web".to_owned());
+        assert!(is_away(&ClientError::MasterGone {
+            endpoint: endpoint.clone(),
+            gone: PAUSE,
+        }));
+        assert!(!is_away(&ClientError::ApiKeyPending {
+            endpoint,
+            name,
+            fingerprint: String::new(),
+        }));
+        assert!(!is_away(&ClientError::NotLoggedIn));
+        assert!(!is_away(&ClientError::Closed));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use std::time::Duration;
 
 use saline_config::ApiConfig;
+use saline_protocol::transport::Clock;
 use saline_testing::{CommandOutput, Daemon, Fleet};
 use serde_json::json;
 
+use super::events::Listener;
 use super::http::{Api, options};
 use super::users::log_in;
 use crate::masters_user::{NOBODY, status};
@@ -88,9 +91,15 @@ fn an_api_elsewhere_serves_users_when_its_key_is_accepted(transport: &'static st
         json!([{"m1": true}]),
         "the login is valid over a restart"
     );
+    let mut listener = Listener::start(&api, &["-H", &format!("X-Auth-Token: {token}")]);
     fleet
         .run("saline-key", &["--delete-operator", fingerprint])
         .expect(0);
+    let deleted = Clock.now();
+    while listener.next().is_some() {}
+    let ended = Clock.now() - deleted;
+    assert!(ended < Duration::from_secs(60), "{ended:?}");
+    api.daemon.log.wait_for("an event stream of user alice", 1);
     let cut = api.post("/", &token, &job);
     assert_ne!(cut.status, 200, "{cut:?}");
     assert_eq!(api.daemon.terminate(), Some(0));
