@@ -4,7 +4,9 @@ use saline_messages::{MinionId, OrderWarning, RunnerCall};
 
 pub(crate) use crate::audit::Details;
 use crate::audit::{Audit, AuditError, Outcome, Pending, Record};
-use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Reached, Refusal};
+use crate::authorize::{
+    About, Action, Allowed, Authorizer, Principal, Reached, Refusal, fired_hook,
+};
 
 /// Decides about orders.
 #[derive(Debug, Clone)]
@@ -121,6 +123,7 @@ impl Decisions {
         let details = Details {
             function: Some(&call.fun),
             arguments: Some(&call.arg),
+            subject: fired_hook(&call.fun, &call.arg),
             request: Some(call.request_id),
             ..Details::default()
         };

@@ -28,7 +28,7 @@ pub(crate) struct Details<'a> {
     pub(crate) target: Option<&'a Target>,
     /// The minions that it is about.
     pub(crate) minions: Option<&'a [MinionId]>,
-    /// The job that is published or cancelled, or the change that is made to keys.
+    /// The job that is published or cancelled, the change that is made to keys, or the tag of the event that a hook fires.
     pub(crate) subject: Option<String>,
     /// The request, so that a repeated one shows as one.
     pub(crate) request: Option<RequestId>,

@@ -53,21 +53,32 @@ pub(super) fn judge_api(
 
 /// Whether a call of a runner fires the event of a hook, and its arguments are not too large for one.
 pub(crate) fn fires_hook(fun: &str, arguments: &PackedArguments) -> bool {
-    let is_small = arguments.as_packed().as_bytes().len() <= MAX_HOOK;
-    let names_hook = |arguments| names_hook(fun, &arguments);
-    fun == HOOK_RUNNER && is_small && arguments.unpack().is_ok_and(names_hook)
+    fired_hook(fun, arguments).is_some()
+}
+
+/// Returns the tag of the hook's event that a call of a runner fires; none where it fires none, or its arguments are too large for
+/// one.
+pub(crate) fn fired_hook(fun: &str, arguments: &PackedArguments) -> Option<String> {
+    if fun != HOOK_RUNNER || arguments.as_packed().as_bytes().len() > MAX_HOOK {
+        return None;
+    }
+    named_hook(fun, &arguments.unpack().ok()?).map(str::to_owned)
 }
 
 /// Whether a call of a runner is one of `event.send` whose arguments say once what the tag is, and it is that of a hook.
 pub(crate) fn names_hook(fun: &str, arguments: &Arguments) -> bool {
+    named_hook(fun, arguments).is_some()
+}
+
+fn named_hook<'a>(fun: &str, arguments: &'a Arguments) -> Option<&'a str> {
     if fun != HOOK_RUNNER {
-        return false;
+        return None;
     }
     let mut named = arguments.named.iter().filter(|(name, _)| name == "tag");
     let tag = match (arguments.positional.first(), named.next(), named.next()) {
         (Some(tag), None, _) | (None, Some((_, tag)), None) => tag,
-        _ => return false,
+        _ => return None,
     };
-    let is_hook = |tag: &str| EventTag::is_hook(tag) && Event::topic(tag).is_ok();
-    tag.as_str().is_some_and(is_hook)
+    let is_hook = |tag: &&str| EventTag::is_hook(tag) && Event::topic(tag).is_ok();
+    tag.as_str().filter(is_hook)
 }

@@ -25,7 +25,7 @@ mod tests;
 pub(crate) use about::{About, Reached};
 pub use action::{Action, Verb};
 pub(crate) use answer::{Admits, Allowed, Refusal};
-pub(crate) use api::{fires_hook, names_hook};
+pub(crate) use api::{fired_hook, fires_hook, names_hook};
 pub(crate) use authorizer::Authorizer;
 pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub use principal::{ExternalUser, LOCAL_OPERATOR, LocalUser, Principal};

@@ -36,6 +36,7 @@ fn the_audit_line_of_a_hook_names_the_user_who_is_logged_in() {
         "{line}"
     );
     assert_eq!(line["decision"], "allowed", "{line}");
+    assert_eq!(line["subject"], "salt/netapi/hook/build", "{line}");
 }
 
 #[test]
@@ -48,4 +49,5 @@ fn the_audit_line_of_a_hook_without_a_login_names_the_api() {
         panic!("{:?}", audited(&fleet));
     };
     assert_eq!(line["principal"], "local root", "{line}");
+    assert_eq!(line["subject"], "salt/netapi/hook/build", "{line}");
 }
