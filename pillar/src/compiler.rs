@@ -1,14 +1,16 @@
 //! Compiles the pillar of one minion.
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 
 use saline_data::Value;
-use saline_render::{Document, RenderError, Request};
+use saline_render::{Document, Place, RenderError, Request, Step};
 use saline_targeting::{Assignments, Candidate, Grains, Nodegroups};
 
+use crate::include::Included;
 use crate::merge::{MergingStrategy, merge};
-use crate::top;
-use crate::{MAX_DEPTH, MAX_FILES};
+use crate::top::{self, Choice};
+use crate::{MAX_DEPTH, MAX_ERRORS, MAX_FILES, MAX_PLACES};
 
 /// The minion that a pillar is for, as root knows it.
 #[derive(Clone, Copy)]
@@ -57,6 +59,9 @@ pub trait Environments {
     /// # Errors
     /// When it cannot be rendered.
     fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError>;
+
+    /// Returns the place from which a part of a rendered file comes; none where that cannot be told.
+    fn place_of(&self, environment: &str, request: &Request, part: &[Step]) -> Option<Place>;
 }
 
 /// A compiled pillar.
@@ -88,8 +93,12 @@ pub fn chosen_files(
     environments: &dyn Environments,
 ) -> (Vec<(String, Vec<String>)>, Vec<String>) {
     let mut compiler = Compiler::new(subject, options, environments);
-    let chosen = compiler.chosen();
-    (chosen, compiler.errors)
+    let chosen = compiler.chosen(Choice::OfMinion);
+    let names = chosen.into_iter().map(|chosen| {
+        let files = chosen.files.into_iter().map(|file| file.sls);
+        (chosen.environment, files.collect())
+    });
+    (names.collect(), compiler.errors)
 }
 
 /// Compiles the pillar of a minion.
@@ -100,16 +109,103 @@ pub fn compile(
 ) -> Pillar {
     let mut compiler = Compiler::new(subject, options, environments);
     let mut entries = Vec::new();
-    for (environment, files) in compiler.chosen() {
+    for chosen in compiler.chosen(Choice::OfMinion) {
         let mut seen = HashSet::new();
-        for name in files {
-            let found = compiler.file(&environment, &name, &Value::Null, &mut seen);
+        for file in &chosen.files {
+            let named = chosen.place_of(file);
+            let environment = &chosen.environment;
+            let found = compiler.file(environment, &file.sls, &Value::Null, named, &mut seen);
             compiler.merge(&mut entries, found);
         }
     }
     Pillar {
         entries,
         errors: compiler.errors,
+    }
+}
+
+/// What is done with each file that a top file names, for whichever minion it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// It is looked for.
+    IsThere,
+    /// It is rendered, with what it includes.
+    Renders,
+}
+
+/// Checks all files that the top files name, also those whose targets do not include the minion, for which they are rendered.
+/// Returns what is wrong, a line each.
+pub fn check_all(
+    check: Check,
+    subject: Subject<'_>,
+    options: &PillarOptions<'_>,
+    environments: &dyn Environments,
+) -> Vec<String> {
+    let mut compiler = Compiler::new(subject, options, environments);
+    for chosen in compiler.chosen(Choice::All) {
+        for file in &chosen.files {
+            if compiler.errors.len() >= MAX_ERRORS {
+                break;
+            }
+            let (environment, named) = (&chosen.environment, chosen.place_of(file));
+            match check {
+                Check::IsThere => {
+                    compiler.find(environment, &file.sls, named);
+                }
+                // Each by itself: no other file gives it what it lacks.
+                Check::Renders => {
+                    compiler.rendered = 0;
+                    let mut seen = HashSet::new();
+                    compiler.file(environment, &file.sls, &Value::Null, named, &mut seen);
+                }
+            }
+        }
+    }
+    let mut told = HashSet::new();
+    compiler.errors.retain(|error| told.insert(error.clone()));
+    compiler.errors
+}
+
+/// The files of an environment that a top file chooses.
+struct Chosen {
+    environment: String,
+    /// The top file that names them.
+    top: Top,
+    files: Vec<top::Named>,
+}
+
+impl Chosen {
+    /// Returns where the top file names a file.
+    fn place_of<'a>(&'a self, file: &'a top::Named) -> Part<'a> {
+        Part {
+            environment: &self.top.environment,
+            request: &self.top.request,
+            steps: &file.steps,
+        }
+    }
+}
+
+/// A rendered top file.
+#[derive(Clone)]
+struct Top {
+    /// The environment that it is of.
+    environment: String,
+    request: Rc<Request>,
+    content: Rc<Value>,
+}
+
+/// A part of a rendered file.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    environment: &'a str,
+    request: &'a Request,
+    steps: &'a [Step],
+}
+
+impl Part<'_> {
+    /// Returns another part of the file.
+    fn at<'b>(&'b self, steps: &'b [Step]) -> Part<'b> {
+        Part { steps, ..*self }
     }
 }
 
@@ -121,7 +217,12 @@ struct Compiler<'a> {
     rendered: usize,
     /// The files that include each other, up to the one that is being compiled.
     including: Vec<String>,
+    /// How many errors had their places looked for.
+    places: usize,
 }
+
+/// The key under which a file names those that it includes.
+const INCLUDE: &str = "include";
 
 impl<'a> Compiler<'a> {
     fn new(
@@ -136,11 +237,12 @@ impl<'a> Compiler<'a> {
             errors: Vec::new(),
             rendered: 0,
             including: Vec::new(),
+            places: 0,
         }
     }
 
     /// Returns the files that the top files choose, for each environment in the order in which they merge.
-    fn chosen(&mut self) -> Vec<(String, Vec<String>)> {
+    fn chosen(&mut self, choice: Choice) -> Vec<Chosen> {
         let options = self.options;
         let mut names = self.environments.names();
         names.sort_by_key(|name| (name != options.base, name.clone()));
@@ -157,11 +259,10 @@ impl<'a> Compiler<'a> {
                 false => self.top(&environment),
             };
             // Its own top file speaks for an environment; without one, that of the base does.
-            let Some(section) = own
-                .as_ref()
-                .or(base.as_ref())
-                .and_then(|top| top.get(&environment))
-            else {
+            let Some(top) = own.or_else(|| base.clone()) else {
+                continue;
+            };
+            let Some(section) = top.content.get(&environment) else {
                 continue;
             };
             let minion = Candidate {
@@ -169,10 +270,20 @@ impl<'a> Compiler<'a> {
                 grains: self.subject.grains,
                 pillar: None,
             };
-            let (files, errors) = top::chosen(section, minion, options);
-            let place = |error| format!("top.sls of {environment}: {error}");
-            self.errors.extend(errors.into_iter().map(place));
-            chosen.push((environment, files));
+            let (files, errors) = top::chosen(section, &environment, choice, minion, options);
+            for error in errors {
+                let part = Part {
+                    environment: &top.environment,
+                    request: &top.request,
+                    steps: &error.steps,
+                };
+                self.wrong_in(part, &error.why);
+            }
+            chosen.push(Chosen {
+                environment,
+                top,
+                files,
+            });
         }
         chosen
     }
@@ -182,7 +293,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Returns the top file of an environment, if it has one.
-    fn top(&mut self, environment: &str) -> Option<Value> {
+    fn top(&mut self, environment: &str) -> Option<Top> {
         match self.environments.has(environment, "top.sls") {
             Ok(true) => {}
             Ok(false) => return None,
@@ -193,7 +304,11 @@ impl<'a> Compiler<'a> {
         }
         let request = self.request(environment, "top", "top.sls", Document::Top, &Value::Null);
         match self.environments.render(environment, &request) {
-            Ok(top) => Some(top),
+            Ok(content) => Some(Top {
+                environment: environment.to_owned(),
+                request: Rc::new(request),
+                content: Rc::new(content),
+            }),
             Err(error) => {
                 self.errors.push(error.to_string());
                 None
@@ -255,12 +370,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Renders the file with a name such as `web.ports`, after what it includes.
+    /// Renders the file with a name such as `web.ports`, after what it includes. It is named at `named`.
     fn file(
         &mut self,
         environment: &str,
         sls: &str,
         defaults: &Value,
+        named: Part<'_>,
         seen: &mut HashSet<String>,
     ) -> Vec<(String, Value)> {
         if !seen.insert(sls.to_owned()) {
@@ -274,40 +390,63 @@ impl<'a> Compiler<'a> {
             }
             return Vec::new();
         }
-        let Some(file) = self.find(environment, sls) else {
+        let Some(file) = self.find(environment, sls, named) else {
             return Vec::new();
         };
         let request = self.request(environment, sls, &file, Document::Pillar, defaults);
-        let mut entries = match self.environments.render(environment, &request) {
+        let whole = Part {
+            environment,
+            request: &request,
+            steps: &[],
+        };
+        let rendered = self.environments.render(environment, &request);
+        let place = format!("{file} of {environment}");
+        let mut entries = match rendered {
             Ok(Value::Map(entries)) => entries,
             Ok(Value::Null) => Vec::new(),
             Ok(_) => {
-                self.wrong(&format!("{file} of {environment} is no mapping"));
-                Vec::new()
+                self.including.push(place);
+                self.wrong_in(whole, "a file of a pillar is a mapping");
+                self.including.pop();
+                return Vec::new();
             }
             Err(error) => {
                 self.wrong(&error.to_string());
-                Vec::new()
+                return Vec::new();
             }
         };
-        let include = entries.iter().position(|(key, _)| key == "include");
+        let include = entries.iter().position(|(key, _)| key == INCLUDE);
         let Some(include) = include.map(|at| entries.remove(at).1) else {
             return entries;
         };
         // What is included comes first, so that the file itself counts.
         let is_init = file.ends_with("/init.sls");
         let mut all = Vec::new();
-        if self.including.len() >= MAX_DEPTH {
-            self.wrong(&format!(
-                "{file} of {environment}: more than {MAX_DEPTH} files include each other in a row"
-            ));
-            return entries;
-        }
-        let place = format!("{file} of {environment}");
-        let included = self.included(sls, &place, is_init, include);
         self.including.push(place);
-        for Included { sls, key, defaults } in included {
-            let found = self.file(environment, &sls, &defaults, seen);
+        let members = match include {
+            _ if self.including.len() > MAX_DEPTH => {
+                let error = format!("more than {MAX_DEPTH} files include each other in a row");
+                self.wrong_in(whole.at(&[Step::key(INCLUDE)]), &error);
+                Vec::new()
+            }
+            Value::List(members) => members,
+            _ => {
+                let error = "`include` takes a list of files";
+                self.wrong_in(whole.at(&[Step::key(INCLUDE)]), error);
+                Vec::new()
+            }
+        };
+        for (index, member) in members.into_iter().enumerate() {
+            let steps = [Step::key(INCLUDE), Step::Index(index)];
+            let Some(included) = Included::read(member, sls, is_init) else {
+                self.wrong_in(
+                    whole.at(&steps),
+                    "`include` takes names of files, and mappings of a name to `key` and `defaults`",
+                );
+                continue;
+            };
+            let Included { sls, key, defaults } = included;
+            let found = self.file(environment, &sls, &defaults, whole.at(&steps), seen);
             let found = key
                 .iter()
                 .flat_map(|key| key.rsplit(':'))
@@ -323,20 +462,36 @@ impl<'a> Compiler<'a> {
 
     /// Notes what is wrong with the file that is being compiled, with those that include it.
     fn wrong(&mut self, error: &str) {
-        let by = self.including.iter().rev();
-        let by: String = by.map(|file| format!(", included by {file}")).collect();
+        let by = included_by(&self.including);
         self.errors.push(format!("{error}{by}"));
     }
 
-    /// Returns the path of a file: `web/ports.sls` or `web/ports/init.sls`.
-    fn find(&mut self, environment: &str, sls: &str) -> Option<String> {
+    /// Notes what is wrong with a part of the last of the files that include each other, or of a top file.
+    fn wrong_in(&mut self, part: Part<'_>, error: &str) {
+        let place = match self.places < MAX_PLACES {
+            true => self
+                .environments
+                .place_of(part.environment, part.request, part.steps),
+            false => None,
+        };
+        self.places += 1;
+        let place = match place {
+            Some(place) => place.to_string(),
+            None => format!("{} of {}", part.request.name, part.environment),
+        };
+        let others = self.including.len().saturating_sub(1);
+        let by = included_by(&self.including[..others]);
+        self.errors.push(format!("{place}: {error}{by}"));
+    }
+
+    /// Returns the path of a file that is named at `named`: `web/ports.sls` or `web/ports/init.sls`.
+    fn find(&mut self, environment: &str, sls: &str, named: Part<'_>) -> Option<String> {
         let is_named = !sls.is_empty()
             && sls.split('.').all(|part| !part.is_empty())
             && !sls.contains(['/', '\0', '\\']);
         if !is_named {
-            self.wrong(&format!(
-                "{sls:?} is no name of a file: `web.ports` is web/ports.sls"
-            ));
+            let error = format!("{sls:?} is no name of a file: `web.ports` is web/ports.sls");
+            self.wrong_in(named, &error);
             return None;
         }
         let path = sls.replace('.', "/");
@@ -345,93 +500,19 @@ impl<'a> Compiler<'a> {
                 Ok(true) => return Some(name),
                 Ok(false) => {}
                 Err(error) => {
-                    self.wrong(&error);
+                    self.wrong_in(named, &error);
                     return None;
                 }
             }
         }
-        self.wrong(&format!(
-            "{environment} has no file {path}.sls and no {path}/init.sls"
-        ));
+        let error = format!("{environment} has no file {path}.sls and no {path}/init.sls");
+        self.wrong_in(named, &error);
         None
     }
-
-    /// Reads an `include`.
-    fn included(&mut self, sls: &str, place: &str, is_init: bool, include: Value) -> Vec<Included> {
-        let Value::List(members) = include else {
-            self.wrong(&format!("{place}: `include` takes a list of files"));
-            return Vec::new();
-        };
-        let mut read = Vec::new();
-        for member in members {
-            let included = match member {
-                Value::Text(name) => Some(Included::plain(name)),
-                Value::Map(entries) => Included::with_options(entries),
-                _ => None,
-            };
-            match included {
-                Some(mut included) => {
-                    included.sls = absolute(&included.sls, sls, is_init);
-                    read.push(included);
-                }
-                None => {
-                    self.wrong(&format!(
-                        "{place}: `include` takes names of files, and mappings of a name to `key` and `defaults`"
-                    ));
-                }
-            }
-        }
-        read
-    }
 }
 
-/// A file that another one includes.
-struct Included {
-    sls: String,
-    /// The path, such as `a:b`, that its entries are put under.
-    key: Option<String>,
-    /// Variables of its template.
-    defaults: Value,
-}
-
-impl Included {
-    fn plain(sls: String) -> Self {
-        Self {
-            sls,
-            key: None,
-            defaults: Value::Null,
-        }
-    }
-
-    /// Reads `name: {key: a:b, defaults: {x: 1}}`.
-    fn with_options(entries: Vec<(String, Value)>) -> Option<Self> {
-        let [(sls, options)] = <[_; 1]>::try_from(entries).ok()?;
-        let mut included = Self::plain(sls);
-        let Value::Map(options) = options else {
-            return Some(included).filter(|_| options == Value::Null);
-        };
-        for (name, value) in options {
-            match (name.as_str(), value) {
-                ("key", Value::Text(key)) => included.key = Some(key),
-                ("defaults", value @ Value::Map(_)) => included.defaults = value,
-                _ => return None,
-            }
-        }
-        Some(included)
-    }
-}
-
-/// Returns the whole name of a file that `of` calls `.name`, or `..name` from one folder up.
-fn absolute(name: &str, of: &str, is_init: bool) -> String {
-    let rest = name.trim_start_matches('.');
-    let dots = name.len() - rest.len();
-    if dots == 0 {
-        return name.to_owned();
-    }
-    let mut parts: Vec<&str> = of.split('.').collect();
-    // `web` is web/init.sls, which lies in web.
-    let up = if is_init { dots - 1 } else { dots };
-    parts.truncate(parts.len().saturating_sub(up));
-    parts.push(rest);
-    parts.join(".")
+/// Returns what an error says of the files that include the one that it is about.
+fn included_by(files: &[String]) -> String {
+    let files = files.iter().rev();
+    files.map(|file| format!(", included by {file}")).collect()
 }

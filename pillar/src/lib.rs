@@ -6,12 +6,15 @@
 //! says of itself alone.
 
 mod compiler;
+mod include;
 mod merge;
 #[cfg(test)]
 mod tests;
 mod top;
 
-pub use compiler::{Environments, Pillar, PillarOptions, Subject, chosen_files, compile};
+pub use compiler::{
+    Check, Environments, Pillar, PillarOptions, Subject, check_all, chosen_files, compile,
+};
 pub use merge::MergingStrategy;
 
 /// The most files of one pillar.
@@ -19,3 +22,9 @@ pub const MAX_FILES: usize = 1000;
 
 /// The most files that include each other in a row.
 pub const MAX_DEPTH: usize = 32;
+
+/// The most errors of one pillar whose places are looked for, which takes a rendering each.
+const MAX_PLACES: usize = 100;
+
+/// After so many errors no further files are checked ([`check_all`]).
+const MAX_ERRORS: usize = 1000;

@@ -37,7 +37,7 @@ mod text_methods;
 
 pub use error::{Place, RenderError};
 pub use files::{File, Files};
-pub use renderer::{Document, Renderer, Request};
+pub use renderer::{Document, Renderer, Request, Step};
 
 /// The steps that one rendering may take. A step is an instruction, or 64 bytes of text.
 pub const MAX_FUEL: u64 = 2_000_000;

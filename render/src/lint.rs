@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::edits::Edited;
 use crate::header::{Header, header};
+use crate::renderer::is_template;
 use crate::salt_functions::FUNCTIONS;
 use crate::syntax::NameKind;
 use crate::{Renderer, salt_tags, syntax};
@@ -25,8 +26,7 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
         Ok(kind) => kind,
         Err(message) => return vec![Finding::at(text, 0, message)],
     };
-    let is_template = ["{{", "{%", "{#"].iter().any(|open| text.contains(open));
-    if kind == Header::Yaml || !is_template {
+    if kind == Header::Yaml || !is_template(text) {
         let error = saline_data::yaml::parse(text).err();
         let finding = error.map(|error| Finding {
             line: error.line,

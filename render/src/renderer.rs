@@ -1,5 +1,7 @@
 //! Renders a file: through the template engine, then as YAML, then the data is put in.
 
+mod place;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
@@ -7,9 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::value::{Value, ValueKind};
-use minijinja::{
-    AutoEscape, Environment, Error, ErrorKind, OutputSpan, OutputSpanKind, State, UndefinedBehavior,
-};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use saline_data::yaml::{Content, Key, Node, Position, YamlError, parse_nodes};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ use crate::printing::Printer;
 use crate::salt_functions::{Salt, absent_function};
 use crate::syntax::NameKind;
 use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, jinja, salt_tags, syntax, text_methods};
+
+pub use place::Step;
 
 /// The kind of a file, which decides what may stand in it in the place of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,9 +270,7 @@ impl Renderer {
         };
         let missing = || RenderError::new(format!("there is no file {:?}", request.name));
         let source = source.ok_or_else(missing)?;
-        let is_template = ["{{", "{%", "{#"]
-            .iter()
-            .any(|open| source.text.contains(open));
+        let is_template = is_template(&source.text);
         if is_text {
             return match is_template {
                 true => self.text(request, &source),
@@ -321,7 +321,11 @@ impl Renderer {
             .placeholders()
             .replace(&error.message)
             .into_owned();
-        let place = self.place_in_output(&output, &spans, &error, &request.name);
+        let position = Position {
+            line: error.line,
+            column: error.column,
+        };
+        let place = self.place_in_output(&output, &spans, position, &request.name);
         Err(RenderError {
             place,
             ..RenderError::new(message)
@@ -415,38 +419,6 @@ impl Renderer {
         }
         Ok(node.into())
     }
-
-    /// Returns the place in a template from which a place in the output comes.
-    fn place_in_output(
-        &self,
-        output: &str,
-        spans: &[OutputSpan],
-        error: &YamlError,
-        name: &str,
-    ) -> Option<Place> {
-        let line = usize::try_from(error.line).unwrap_or(usize::MAX);
-        let column = usize::try_from(error.column).unwrap_or(usize::MAX);
-        let mut lines = output.split_inclusive('\n');
-        let before: usize = lines.by_ref().take(line - 1).map(str::len).sum();
-        let inside = lines.next().map_or(0, |line| {
-            let mut chars = line.char_indices();
-            chars.nth(column - 1).map_or(line.len(), |(at, _)| at)
-        });
-        let offset = before + inside;
-        let after = spans.partition_point(|span| span.output_range().start <= offset);
-        let Some(span) = spans.get(after.saturating_sub(1)) else {
-            return self.sources.place(name, 0);
-        };
-        let start = span.source_range().start;
-        let within = match span.kind() {
-            OutputSpanKind::Raw => {
-                let length = span.source_range().len();
-                (offset - span.output_range().start.min(offset)).min(length)
-            }
-            _ => 0,
-        };
-        self.sources.place(span.name(), start + within)
-    }
 }
 
 impl Renderer {
@@ -462,6 +434,11 @@ impl Renderer {
             .render_str(question, minijinja::context! { name });
         answer.is_ok_and(|answer| answer == "True")
     }
+}
+
+/// Whether a text has anything for the template engine.
+pub(crate) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|open| text.contains(open))
 }
 
 impl Default for Renderer {

@@ -157,6 +157,11 @@ impl Assignments {
         Ok(as_value(matching))
     }
 
+    /// Returns everything that is assigned to anybody: all roles, and each attribute with one of its values.
+    pub fn of_anybody(&self) -> Value {
+        as_value(self.entries.iter().map(|entry| &entry.assignment))
+    }
+
     /// Returns the expression over ids that takes the place of a term over what is assigned.
     ///
     /// # Errors

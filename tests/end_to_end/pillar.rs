@@ -89,12 +89,67 @@ fn the_example_of_the_page_is_what_the_master_compiles() {
     );
     write(&fleet, "srv/pillar/all.sls", "include: [missing]\n");
     let linted = runner(&fleet, &["pillar.lint", "--out", "json"]).expect(1);
-    let missing =
-        "base has no file missing.sls and no missing/init.sls, included by all.sls of base";
+    let at = |file: &str| {
+        fleet
+            .path(&format!("master/srv/pillar/{file}"))
+            .display()
+            .to_string()
+    };
+    let missing = "base has no file missing.sls and no missing/init.sls";
+    let missing = format!("{}:1:11: {missing}", at("all.sls"));
+    let gone = "base has no file gone.sls and no gone/init.sls";
+    let gone = format!("{}:3:11: {gone}", at("top.sls"));
     assert_eq!(
         json(&linted),
-        serde_json::json!({"_errors": {missing: ["web1"]}})
+        serde_json::json!({"_errors": {missing: ["web1"], gone: ["no accepted minion"]}})
     );
+}
+
+#[test]
+fn a_tree_is_linted_without_minions() {
+    let mut fleet = Fleet::new("tcp", "trusted_grains: [os_family, rack]\n");
+    write(
+        &fleet,
+        "srv/pillar/top.sls",
+        "base:\n  'web*': [web]\n  'A@roles:db':\n    - db\n    - gone\n  'G@os:Debian': [web]\n",
+    );
+    write(
+        &fleet,
+        "srv/pillar/web.sls",
+        "a: {{ {'Debian': 1}[grains.os_family] }}\nr: {{ grains.rack }}\nsite: {{ assigned.site }}\n",
+    );
+    let db = "include:\n  - .missing\nb: {{ grains.os }}\n";
+    write(&fleet, "srv/pillar/db.sls", db);
+    assign(&fleet, "web*: {attributes: {site: berlin}}\n");
+    fleet.start_master();
+    let lint = |more: &[&str]| {
+        let all = [&["pillar.lint", "--out", "json"], more].concat();
+        let found = json(&runner(&fleet, &all).expect(1));
+        let errors = found["_errors"].as_object().unwrap().clone();
+        let folder = fleet.path("master/srv/pillar").display().to_string();
+        let errors = errors.into_iter().map(|(error, minions)| {
+            assert_eq!(minions, serde_json::json!(["a made-up minion"]));
+            error.replace(&folder, "")
+        });
+        let mut errors: Vec<String> = errors.collect();
+        errors.sort();
+        errors
+    };
+    let gone = "/top.sls:5:7: base has no file gone.sls and no gone/init.sls";
+    let missing = "/db.sls:2:5: base has no file missing.sls and no missing/init.sls";
+    let found = lint(&[]);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[0].starts_with("/db.sls:3:7: "), "{found:?}");
+    assert_eq!(found[1], gone);
+    assert!(
+        found[2].starts_with("/top.sls:6:3: the target \"G@os:Debian\": it looks at grains"),
+        "{found:?}"
+    );
+    let found = lint(&["grains={os: Fedora, os_family: RedHat}"]);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found[0], missing);
+    assert_eq!(found[1], gone);
+    assert!(found[2].starts_with("/web.sls:1:"), "{found:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod external;
 mod figures;
 mod kept;
 mod lint;
+mod made_up;
 mod sent;
 mod target_matches;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use saline_jailed_files::{FileVersion, InnerPath, JailedFile, OpenError, Root};
 use saline_pillar::Environments;
 use saline_protocol::transport::{Clock, Instant};
 use saline_render::process::Renderers;
-use saline_render::{File, Files, MAX_FILE, RenderError, Request};
+use saline_render::{File, Files, MAX_FILE, Place, RenderError, Request, Step};
 
 use crate::settings::PillarSettings;
 
@@ -278,6 +278,15 @@ impl Environments for FilesAt<'_> {
         let files = self.open(environment).map_err(RenderError::new)?;
         let state = files.opened.state;
         self.renderers.render(&files, state, request)
+    }
+
+    fn place_of(&self, environment: &str, request: &Request, part: &[Step]) -> Option<Place> {
+        if Clock.now() > self.ends {
+            return None;
+        }
+        let files = self.open(environment).ok()?;
+        let state = files.opened.state;
+        self.renderers.place_of(&files, state, request, part)
     }
 }
 

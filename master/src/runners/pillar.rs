@@ -6,6 +6,7 @@ use std::time::Duration;
 use saline_data::{Value, masked};
 use saline_functions::{Failure, function};
 use saline_messages::MinionId;
+use saline_pillar::Check;
 use saline_targeting::Target;
 
 use super::run::Run;
@@ -100,23 +101,53 @@ async fn show_top(
 
 /// Looks through the files of `pillar_roots` for what will not render, without rendering them: syntax errors, filters and
 /// functions that are absent, other renderers such as `#!py`. Then compiles the pillar of each minion with an accepted key, for half a
-/// minute at most; no minion is told. Returns the files with findings, each as `LINE:COLUMN: what`, and under `_errors` what is wrong
-/// with pillars, each with the minions that it is wrong for. Fails if there is anything. `saltenv` names one environment; otherwise all
-/// are looked through.
+/// minute at most; no minion is told. Where there is no such minion, or `grains` are given, it renders each file that top files name, for
+/// whichever minion it is, for a minion that is made up. Returns the files with findings, each as `LINE:COLUMN: what`, and under
+/// `_errors` what is wrong with pillars, each with the minions that it is wrong for. Fails if there is anything. `saltenv` names one
+/// environment; otherwise all are looked through.
+///
+/// grains
+///     The grains of the made-up minion, a mapping, which may also have its `id`. It is believed all of them. Those of
+///     `trusted_grains` that are not given are those of a Debian machine.
 ///
 /// CLI Example:
 ///
 ///     saline-run pillar.lint
+///     saline-run pillar.lint grains='{id: web1, os_family: RedHat}'
 #[function]
-async fn lint(run: &Run, saltenv: Option<String>) -> Result<Returned, Failure> {
+async fn lint(
+    run: &Run,
+    saltenv: Option<String>,
+    #[default(None)] grains: Value,
+) -> Result<Returned, Failure> {
     run.check_sees_all("pillar.lint")?;
+    let grains = match grains {
+        Value::Null => None,
+        Value::Map(grains) => Some(grains),
+        _ => {
+            let why = "pillar.lint: grains take a mapping of names to values";
+            return Err(Failure::Invocation(why.to_owned()));
+        }
+    };
     let files = run.parts.pillars.lint(saltenv.clone()).await?;
     let shown = files.into_iter().map(|LintedFile { path, findings }| {
         let findings = findings.into_iter();
         (path, Value::texts(findings))
     });
     let mut shown: Vec<(String, Value)> = shown.collect();
-    let errors = errors_of_minions(run, saltenv).await?;
+    let accepted = run.parts.read_minion_keys(KeyStore::accepted_ids).await?;
+    let (check, wrong_for) = match grains.is_some() || accepted.is_empty() {
+        true => (Check::Renders, "a made-up minion"),
+        false => (Check::IsThere, "no accepted minion"),
+    };
+    let mut errors = errors_of_minions(run, &accepted, saltenv.clone()).await?;
+    let grains = grains.unwrap_or_default();
+    for error in run.parts.pillars.check_all(check, saltenv, grains).await? {
+        let found = errors.entry(error).or_default();
+        if found.named.is_empty() {
+            found.named.push(wrong_for.to_owned());
+        }
+    }
     if !errors.is_empty() {
         let errors = errors.into_iter();
         let errors = errors.map(|(error, minions)| (error, minions.into_value()));
@@ -154,9 +185,9 @@ impl WrongFor {
 /// Compiles the pillars of all minions, and returns the errors with the minions that have them.
 async fn errors_of_minions(
     run: &Run,
+    accepted: &[MinionId],
     pillarenv: Option<String>,
 ) -> Result<BTreeMap<String, WrongFor>, Failure> {
-    let accepted = run.parts.read_minion_keys(KeyStore::accepted_ids).await?;
     let asked = AskedEnvironments {
         saltenv: None,
         pillarenv,

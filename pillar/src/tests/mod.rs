@@ -1,10 +1,10 @@
 //! Pillars of trees in memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use saline_data::{Packed, Value, yaml};
-use saline_render::{File, Files, RenderError, Renderer, Request};
+use saline_render::{File, Files, Place, RenderError, Renderer, Request, Step};
 use saline_targeting::{Assignment, Assignments, Attribute, Nodegroups, PackedGrains};
 
 use super::*;
@@ -23,6 +23,12 @@ impl Files for Environment {
     }
 }
 
+impl Tree {
+    fn files(&self, environment: &str) -> Arc<dyn Files> {
+        Arc::new(Environment(self.0[environment].clone()))
+    }
+}
+
 impl Environments for Tree {
     fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
@@ -34,11 +40,11 @@ impl Environments for Tree {
     }
 
     fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError> {
-        let files: Arc<dyn Files> = Arc::new(Environment(self.0[environment].clone()));
-        Mutex::new(Renderer::new())
-            .lock()
-            .unwrap()
-            .render(&files, request)
+        Renderer::new().render(&self.files(environment), request)
+    }
+
+    fn place_of(&self, environment: &str, request: &Request, part: &[Step]) -> Option<Place> {
+        Renderer::new().place_of(&self.files(environment), request, part)
     }
 }
 
@@ -54,6 +60,17 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 }
 
 fn compiled_with(strategy: MergingStrategy, merge_lists: bool, tree: &Tree) -> Pillar {
+    with_subject(strategy, merge_lists, |subject, options| {
+        compile(subject, options, tree)
+    })
+}
+
+/// Runs `work` about the minion web1.
+fn with_subject<T>(
+    strategy: MergingStrategy,
+    merge_lists: bool,
+    work: impl FnOnce(Subject<'_>, &PillarOptions<'_>) -> T,
+) -> T {
     let grains = yaml::parse("{os: Debian, roles: [web]}").unwrap();
     let grains = PackedGrains::read(&Packed::pack(&grains)).unwrap();
     let attribute = Attribute {
@@ -82,7 +99,7 @@ fn compiled_with(strategy: MergingStrategy, merge_lists: bool, tree: &Tree) -> P
         saltenv: None,
         pillarenv: None,
     };
-    compile(subject, &options, tree)
+    work(subject, &options)
 }
 
 fn compiled(files: &[(&str, &str)]) -> Pillar {
@@ -204,22 +221,67 @@ fn mistakes_are_told_with_their_places() {
     ]);
     let told = pillar.errors.join("\n");
     for line in [
-        "top.sls of base: the target \"x and\": ",
-        "top.sls of base: the target \"*y\": takes a list of files",
-        "top.sls of base: the target \"z\": `match: q` names no kind of target",
-        "top.sls of base: the target \"G@roles:web\": it looks at grains that are not in `trusted_grains`",
-        "top.sls of base: the target \"not G@roles:db\": it looks at grains that are not in `trusted_grains`",
-        "top.sls of base: the target \"web* or I@role:web\": it looks at pillars (I@, J@), on which no pillar can depend",
-        "/srv/pillar/a.sls:1:7: `nothing` is undefined",
-        "base has no file none.sls and no none/init.sls",
-        "\"../b\" is no name of a file",
-        "list.sls of base: `include` takes a list of files",
-        "base has no file gone.sls and no gone/init.sls, included by web/tls.sls of base, included by web/init.sls of base",
-        "web/tls.sls of base: `include` takes names of files, and mappings of a name to `key` and `defaults`, included by web/init.sls of base",
+        "/srv/pillar/top.sls:3:3: the target \"x and\": ",
+        "/srv/pillar/top.sls:4:3: the target \"*y\": takes a list of files",
+        "/srv/pillar/top.sls:6:7: the target \"z\": `match: q` names no kind of target",
+        "/srv/pillar/top.sls:7:3: the target \"G@roles:web\": it looks at grains that are not in `trusted_grains`",
+        "/srv/pillar/top.sls:8:3: the target \"not G@roles:db\": it looks at grains that are not in `trusted_grains`",
+        "/srv/pillar/top.sls:9:3: the target \"web* or I@role:web\": it looks at pillars (I@, J@), on which no pillar can depend",
+        "/srv/pillar/a.sls:1:7: `nothing` is undefined\n",
+        "/srv/pillar/top.sls:2:12: base has no file none.sls and no none/init.sls\n",
+        "/srv/pillar/top.sls:2:18: \"../b\" is no name of a file",
+        "/srv/pillar/list.sls:1:1: `include` takes a list of files\n",
+        "/srv/pillar/web/tls.sls:1:11: base has no file gone.sls and no gone/init.sls, included by web/init.sls of base\n",
+        "/srv/pillar/web/tls.sls:1:17: `include` takes names of files, and mappings of a name to `key` and `defaults`, included by web/init.sls of base\n",
+        "/srv/pillar/web/tls.sls:1:20: \"/x\" is no name of a file: `web.ports` is web/ports.sls, included by web/init.sls of base",
     ] {
         assert!(told.contains(line), "{line}\nis not in\n{told}");
     }
     assert_eq!(pillar.entries, [("l".to_owned(), Value::Int(1))]);
+}
+
+#[test]
+fn files_are_checked_for_all_targets_and_each_by_itself() {
+    let tree = tree(&[
+        (
+            "base/top.sls",
+            "base:\n  '*': [one, two]\n  db1: [db, gone]\n",
+        ),
+        (
+            "base/one.sls",
+            "include:\n  - two:\n      defaults: {x: 1}\n",
+        ),
+        ("base/two.sls", "two: {{ x }}\n"),
+        ("base/db.sls", "include: [missing]\n"),
+    ]);
+    let check = |check| {
+        with_subject(MergingStrategy::Smart, false, |subject, options| {
+            check_all(check, subject, options, &tree)
+        })
+    };
+    let gone = "/srv/pillar/top.sls:3:13: base has no file gone.sls and no gone/init.sls";
+    assert_eq!(check(Check::IsThere), [gone]);
+    assert_eq!(
+        check(Check::Renders),
+        [
+            "/srv/pillar/two.sls:1:9: `x` is undefined",
+            "/srv/pillar/db.sls:1:11: base has no file missing.sls and no missing/init.sls",
+            gone,
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_no_mapping_is_told_with_its_place() {
+    let pillar = compiled(&[
+        ("base/top.sls", "base: {'*': [a]}"),
+        ("base/a.sls", "include: [b]\n"),
+        ("base/b.sls", "\n- {{ minion_id }}\n"),
+    ]);
+    assert_eq!(
+        pillar.errors,
+        ["/srv/pillar/b.sls:2:1: a file of a pillar is a mapping, included by a.sls of base"]
+    );
 }
 
 #[test]

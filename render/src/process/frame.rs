@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::lint::Finding;
-use crate::{Document, File, RenderError};
+use crate::{Document, File, Place, RenderError, Step};
 
 /// The most bytes of a frame.
 const MAX_FRAME: u32 = 64 * 1024 * 1024;
@@ -15,18 +15,24 @@ const MAX_FRAME: u32 = 64 * 1024 * 1024;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Render a file.
-    Render {
-        /// Whether files may have changed since the last order.
-        forget: bool,
-        name: String,
-        document: Document,
-        /// The variables, packed.
-        variables: Vec<u8>,
-    },
+    Render(RenderOrder),
+    /// Say from where a part of a rendered file comes.
+    Place(RenderOrder, Vec<Step>),
     /// Say what of a file will not render.
     Lint { path: String, text: String },
     /// The file that was asked for.
     File(Result<Option<File>, String>),
+}
+
+/// The file to render.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RenderOrder {
+    /// Whether files may have changed since the last order.
+    pub(super) forget: bool,
+    pub(super) name: String,
+    pub(super) document: Document,
+    /// The variables, packed.
+    pub(super) variables: Vec<u8>,
 }
 
 /// A message of `saline-render`.
@@ -38,6 +44,8 @@ pub(super) enum Answer {
     Read(String),
     /// The rendered file, packed.
     Rendered(Result<Vec<u8>, RenderError>),
+    /// The place of a part of a rendered file, where it is known.
+    Placed(Option<Place>),
     /// The findings of a lint of a file.
     Linted(Vec<Finding>),
 }

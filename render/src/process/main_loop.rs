@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_data::{Packed, Value};
 
-use super::frame::{self, Answer, Order};
+use super::frame::{self, Answer, Order, RenderOrder};
 use super::sandbox;
 use crate::{File, Files, RenderError, Renderer, Request, lint};
 
@@ -67,32 +67,38 @@ fn serve(daemon: &Arc<Daemon>) -> io::Result<()> {
         let answer = match daemon.hear() {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
-            Ok(Order::Render {
-                forget,
-                name,
-                document,
-                variables,
-            }) => {
-                if forget {
-                    renderer.forget_templates();
-                }
-                let variables = Packed::from_bytes(variables).unpack();
-                let variables = variables.map_err(|error| {
-                    RenderError::new(format!("the variables are malformed: {error}"))
-                });
-                let rendered = variables.and_then(|variables| {
-                    let request = Request {
-                        name,
-                        document,
-                        variables,
-                    };
-                    renderer.render(&files, &request)
-                });
+            Ok(Order::Render(order)) => {
+                let request = begin(&mut renderer, order);
+                let rendered = request.and_then(|request| renderer.render(&files, &request));
                 Answer::Rendered(rendered.map(|value: Value| Packed::pack(&value).into_bytes()))
+            }
+            Ok(Order::Place(order, part)) => {
+                let request = begin(&mut renderer, order).ok();
+                Answer::Placed(
+                    request.and_then(|request| renderer.place_of(&files, &request, &part)),
+                )
             }
             Ok(Order::Lint { path, text }) => Answer::Linted(lint::lint(&path, &text)),
             Ok(Order::File(_)) => continue,
         };
         daemon.tell(&answer)?;
     }
+}
+
+/// Prepares the renderer for an order, and returns the request in it.
+///
+/// # Errors
+/// When the variables are malformed.
+fn begin(renderer: &mut Renderer, order: RenderOrder) -> Result<Request, RenderError> {
+    if order.forget {
+        renderer.forget_templates();
+    }
+    let variables = Packed::from_bytes(order.variables).unpack();
+    let variables = variables
+        .map_err(|error| RenderError::new(format!("the variables are malformed: {error}")))?;
+    Ok(Request {
+        name: order.name,
+        document: order.document,
+        variables,
+    })
 }

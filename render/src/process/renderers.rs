@@ -15,9 +15,9 @@ use rustix::process::{Signal, kill_process_group};
 use saline_data::{Packed, Value};
 use saline_exec::{Description, Folder, Launcher, Limit, Process, Program, Resource, Streams};
 
-use super::frame::{self, Answer, Order};
+use super::frame::{self, Answer, Order, RenderOrder};
 use crate::lint::Finding;
-use crate::{Files, RenderError, Request};
+use crate::{Files, Place, RenderError, Request, Step};
 
 /// How long an order may take.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -161,15 +161,8 @@ impl Renderers {
         files_state: u64,
         request: &Request,
     ) -> Result<Value, RenderError> {
-        let variables = Packed::pack(&request.variables).into_bytes();
         let done = self.order(&request.name, |worker| {
-            let order = Order::Render {
-                forget: worker.files_state != files_state,
-                name: request.name.clone(),
-                document: request.document,
-                variables,
-            };
-            worker.files_state = files_state;
+            let order = Order::Render(worker.begin(files_state, request));
             worker.ask(&order, files, self.deadline)
         });
         let done = done.and_then(|answer| match answer {
@@ -186,6 +179,25 @@ impl Renderers {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         done
+    }
+
+    /// Returns the place from which a part of a rendered file comes ([`Renderer::place_of`](crate::Renderer::place_of)), for an error
+    /// about it: the file is rendered anew. None where no process can tell.
+    pub fn place_of(
+        &self,
+        files: &dyn Files,
+        files_state: u64,
+        request: &Request,
+        part: &[Step],
+    ) -> Option<Place> {
+        let answer = self.order(&request.name, |worker| {
+            let order = Order::Place(worker.begin(files_state, request), part.to_vec());
+            worker.ask(&order, files, self.deadline)
+        });
+        match answer {
+            Ok(Answer::Placed(place)) => place,
+            _ => None,
+        }
     }
 
     /// Returns what of a file will not render, as far as can be told without rendering it.
@@ -208,23 +220,23 @@ impl Renderers {
         name: &str,
         ask: impl FnOnce(&mut Worker) -> io::Result<Answer>,
     ) -> Result<Answer, RenderError> {
-        let mut place = self.place();
-        if place.worker.is_none() {
+        let mut processor = self.processor();
+        if processor.worker.is_none() {
             let started = self.start().map_err(|error| {
                 RenderError::new(format!(
                     "cannot start saline-render, which renders {name}: {error}"
                 ))
             })?;
-            place.worker = Some(started);
+            processor.worker = Some(started);
         }
         // Taken out: one whose order is given up half-way, also by a panic, gets no other one.
-        let Some(mut worker) = place.worker.take() else {
+        let Some(mut worker) = processor.worker.take() else {
             return Err(RenderError::new("no process renders"));
         };
         match ask(&mut worker) {
             Ok(answer) => {
                 worker.orders += 1;
-                place.worker = Some(worker);
+                processor.worker = Some(worker);
                 Ok(answer)
             }
             Err(error) => {
@@ -248,7 +260,7 @@ impl Renderers {
     }
 
     /// Waits for a place at the processors.
-    fn place(&self) -> Place<'_> {
+    fn processor(&self) -> Processor<'_> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         while pool.taken >= self.processors() {
             pool = self
@@ -259,7 +271,7 @@ impl Renderers {
         pool.taken += 1;
         // One that ended while it waited, killed for memory or by somebody, costs no order.
         while pool.idle.pop_if(|worker| worker.has_ended()).is_some() {}
-        Place {
+        Processor {
             renderers: self,
             worker: pool.idle.pop(),
         }
@@ -309,12 +321,12 @@ impl Renderers {
 }
 
 /// A place at the processors, which is freed when this is dropped.
-struct Place<'a> {
+struct Processor<'a> {
     renderers: &'a Renderers,
     worker: Option<Worker>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Processor<'_> {
     fn drop(&mut self) {
         let worker = self.worker.take().filter(|worker| worker.orders < ORDERS);
         let pool = self.renderers.pool.lock();
@@ -331,6 +343,18 @@ impl Worker {
         let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
         // Whatever there is to read is of no order: between two orders it says nothing.
         poll(&mut socket, Some(&Timespec::default())) != Ok(0)
+    }
+
+    /// Returns the order about a file, when the files are in this state.
+    fn begin(&mut self, files_state: u64, request: &Request) -> RenderOrder {
+        let forget = self.files_state != files_state;
+        self.files_state = files_state;
+        RenderOrder {
+            forget,
+            name: request.name.clone(),
+            document: request.document,
+            variables: Packed::pack(&request.variables).into_bytes(),
+        }
     }
 
     /// Gives an order, and reads the files that are asked for until there is an answer.

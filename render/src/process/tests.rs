@@ -107,6 +107,11 @@ fn files_are_rendered_by_a_process_that_lives_on_and_reads_a_file_once() {
 
 #[test]
 fn an_error_comes_with_its_place() {
+    let files = Tree::of([("a.sls", "\nk: {{ x }}\n")]);
+    let part = [crate::Step::key("k")];
+    let place = renderers().place_of(&files, 1, &request("{x: 1}"), &part);
+    assert_eq!(place.unwrap().to_string(), "/srv/pillar/a.sls:2:1");
+    assert_eq!(renderers().place_of(&files, 1, &request("{}"), &part), None);
     let tree = Tree::of([("a.sls", "\nk: {{ x.y }}\n")]);
     let error: RenderError = renderers().render(&tree, 1, &request("{}")).unwrap_err();
     assert_eq!(error.to_string(), "/srv/pillar/a.sls:2:7: `x` is undefined");

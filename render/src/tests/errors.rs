@@ -152,3 +152,46 @@ fn two_files_that_include_each_other_are_ended() {
         "{error}"
     );
 }
+
+#[test]
+fn the_place_of_a_part_of_a_rendered_file_is_where_the_template_writes_it() {
+    let files = [
+        (
+            "a.sls",
+            "{% set names = ['x', 'a: b'] %}\nlist:\n{% for name in names %}\n  - p\n  - {{ name }}\n{% endfor %}\n{% include 'b.sls' %}\n",
+        ),
+        ("b.sls", "\nkey: [1,  {in: 2}]"),
+    ];
+    let plain = [("a.sls", "a:\n  - b\n  -  c: d\n")];
+    let key = |name: &str| Step::key(name);
+    for (files, part, expected) in [
+        (&files[..], vec![], Some("a.sls:2:1")),
+        (&files[..], vec![key("list")], Some("a.sls:2:1")),
+        (
+            &files[..],
+            vec![key("list"), Step::Index(0)],
+            Some("a.sls:4:5"),
+        ),
+        (
+            &files[..],
+            vec![key("list"), Step::Index(3)],
+            Some("a.sls:5:8"),
+        ),
+        (
+            &files[..],
+            vec![key("key"), Step::Index(1), key("in")],
+            Some("b.sls:2:12"),
+        ),
+        (&files[..], vec![key("none")], None),
+        (&files[..], vec![key("list"), Step::Index(4)], None),
+        (
+            &plain[..],
+            vec![key("a"), Step::Index(1), key("c")],
+            Some("a.sls:3:6"),
+        ),
+    ] {
+        let place = place_of(files, &part).map(|place| place.to_string());
+        let expected = expected.map(|place| format!("/srv/pillar/{place}"));
+        assert_eq!(place, expected, "{part:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use saline_data::{Value, yaml};
 
-use crate::{Document, File, Files, RenderError, Renderer, Request};
+use crate::{Document, File, Files, Place, RenderError, Renderer, Request, Step};
 
 mod constructs;
 mod errors;
@@ -27,21 +27,36 @@ impl Files for Tree {
     }
 }
 
-fn render_tree(
+/// Returns these files, and the request to render the first one.
+fn ordered(
     files: &[(&str, &str)],
     document: Document,
     variables: Value,
-) -> Result<Value, RenderError> {
+) -> (Arc<dyn Files>, Request) {
     let tree = files
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-    let tree: Arc<dyn Files> = Arc::new(Tree(tree.collect()));
     let request = Request {
         name: files[0].0.to_owned(),
         document,
         variables,
     };
+    (Arc::new(Tree(tree.collect())), request)
+}
+
+fn render_tree(
+    files: &[(&str, &str)],
+    document: Document,
+    variables: Value,
+) -> Result<Value, RenderError> {
+    let (tree, request) = ordered(files, document, variables);
     Renderer::new().render(&tree, &request)
+}
+
+/// Returns the place of a part of the first file.
+fn place_of(files: &[(&str, &str)], part: &[Step]) -> Option<Place> {
+    let (tree, request) = ordered(files, Document::Pillar, Value::Map(Vec::new()));
+    Renderer::new().place_of(&tree, &request, part)
 }
 
 /// Renders a pillar with these variables, as YAML.
