@@ -1,5 +1,5 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
-//! the allocator's settings, the lock that keeps a second instance from running, the notifications to the service manager, the
+//! what memory is given back, the lock that keeps a second instance from running, the notifications to the service manager, the
 //! health, the metrics, and switching to the daemon's user; and two parts that every other program uses too: the report of versions, and the
 //! options as they are shown.
 
@@ -20,6 +20,7 @@ mod reload;
 pub mod sabotage;
 mod service_manager;
 mod signals;
+mod startup_pages;
 mod state_folder;
 mod supervision;
 mod unix_socket;
@@ -42,6 +43,7 @@ pub use process_user::{BecomeError, become_user};
 pub use reload::{Reloaded, reload};
 pub use service_manager::ServiceManager;
 pub use signals::{Signal, Signals};
+pub use startup_pages::give_startup_pages_back;
 pub use state_folder::{TakeOverError, take_over};
 pub use supervision::{Question, Supervision};
 pub use versions::versions_report;

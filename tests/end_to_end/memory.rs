@@ -1,4 +1,10 @@
-//! Daemons give the memory of large returns back to the system.
+//! Daemons give the memory of large returns back to the system, and a minion that of its start.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for a process that is really running; nothing here sleeps"
+)]
+
+use std::time::{Duration, Instant};
 
 use saline_testing::Fleet;
 use saline_testing::processes::resident_bytes;
@@ -25,4 +31,25 @@ fn memory_comes_back_after_large_returns(transport: &'static str) {
     // Beside what a debug build has before.
     assert!(after.0 < before.0 + 25, "the master: {before:?} {after:?}");
     assert!(after.1 < before.1 + 10, "the minion: {before:?} {after:?}");
+}
+
+#[test]
+fn an_idle_minion_unmaps_what_only_its_start_needed() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let minion = fleet.minions["m1"].pid();
+    let resident = || resident_bytes(minion).unwrap() >> 10;
+    let present = resident();
+    // It waits for the reports that begin a session.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut idle = resident();
+    while idle * 4 > present * 3 {
+        assert!(
+            Instant::now() < deadline,
+            "{present} KiB at first, {idle} now"
+        );
+        std::thread::yield_now();
+        idle = resident();
+    }
+    // What it needs again comes back.
+    fleet.saline(&["m1", "cmd.run", "echo here"]).expect(0);
 }

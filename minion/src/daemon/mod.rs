@@ -50,6 +50,9 @@ use parts::take_locks;
 /// How long the goodbye to the master, and the end of the connection, may each take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the reports that begin a session may take.
+const FIRST_REPORTS: Duration = Duration::from_secs(5);
+
 /// A minion: its parts, and the order in which they start, run and stop.
 #[derive(Debug)]
 pub struct Minion {
@@ -126,6 +129,16 @@ impl Minion {
             ),
             _ => state.to_string(),
         }
+    }
+
+    /// Waits until the minion has been present for as long as the reports that begin its first session take.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn has_settled(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.session.subscribe().wait_for(Option::is_some).await;
+        self.context.clock.pause(FIRST_REPORTS).await;
     }
 
     /// Whether no job runs, waits for a thread or is being claimed.

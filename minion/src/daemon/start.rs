@@ -188,11 +188,17 @@ async fn daemon(
     let mut supervision = Supervision::start(&started.config.paths.sock_dir);
     supervision.manager.ready();
     let mut serving = std::pin::pin!(std::sync::Arc::clone(&minion).serve(stop.clone()));
+    let mut settled = std::pin::pin!(minion.has_settled());
+    let mut has_settled = false;
     loop {
         tokio::select! {
             () = &mut serving => {
                 supervision.end().await;
                 return ExitCode::SUCCESS;
+            }
+            () = &mut settled, if !has_settled => {
+                has_settled = true;
+                saline_daemon::give_startup_pages_back();
             }
             // Everything of the minion but its functions runs on this thread, so getting here shows that it is alive.
             question = supervision.next() => match question {
