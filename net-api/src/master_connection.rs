@@ -14,6 +14,9 @@ use crate::error::ApiError;
 /// How long a connection may take to be made, and a ping to be answered.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The time between the pings by which a master is watched while it carries out something that takes long.
+const WATCH: Duration = Duration::from_secs(2);
+
 /// How long it takes until a connection that could not be made is tried again, though nobody asks for it: a key that waits on the
 /// master is shown there, and is let in soon after it was accepted.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -88,6 +91,19 @@ impl MasterConnection {
     pub(crate) async fn ping(&self) -> Result<(), ApiError> {
         let client = self.client().await?;
         answered(client.ping()).await
+    }
+
+    /// Waits until the master answers no ping any more. Returns why.
+    ///
+    /// # Cancel safety
+    /// A ping changes nothing.
+    pub(crate) async fn away(&self) -> ApiError {
+        loop {
+            Clock.pause(WATCH).await;
+            if let Err(error) = self.ping().await {
+                return error;
+            }
+        }
     }
 
     /// Ends the connection.

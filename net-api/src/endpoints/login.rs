@@ -169,12 +169,16 @@ async fn ask_master(
     request: LoginRequest,
     answer: &mut oneshot::Sender<LoginResult>,
 ) -> LoginResult {
-    // A request waits half a minute for a master that is away, so that a restart is not noticed; nobody waits so long for a login.
+    // A request waits half a minute for a master that is away, so that a restart is not noticed; nobody waits so long for a login. The
+    // check of a password may take longer than a ping, so that pings go on beside it.
     api.master.ping().await?;
     let client = api.master.client().await?;
     loop {
         let login = TemporaryLogin::new(Arc::clone(api), request.token);
-        let replied = client.try_log_in(request.clone()).await?;
+        let replied = tokio::select! {
+            replied = client.try_log_in(request.clone()) => replied?,
+            away = api.master.away() => return Err(away),
+        };
         let after_ms = match replied {
             LoginReply::LoggedIn(logged_in) => return Ok((logged_in, login)),
             LoginReply::Refused => {
