@@ -9,6 +9,7 @@
 mod figures;
 mod hashes;
 mod listings;
+mod minion_turns;
 mod pushed;
 mod reader;
 mod received_parts;
@@ -157,7 +158,7 @@ impl FileServer {
             }
             FileRequest::Look(place) => {
                 let (roots, path) = self.locate(&served, id, &place)?;
-                Ok(FileReply::Seen(self.reader.look(roots, path).await?))
+                Ok(FileReply::Seen(self.reader.look(id, roots, path).await?))
             }
             FileRequest::Part {
                 place,

@@ -1,8 +1,7 @@
 //! The files that minions hand in: `cachedir/minions/ID/files`, each minion's beneath a root of its own.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use saline_jailed_files::{InnerPath, ListingLimits, Root};
 use saline_messages::{FileRefusal, MAX_PART, MinionId, Part};
@@ -10,6 +9,7 @@ use saline_protocol::transport::{Clock, Context};
 use tokio::sync::Semaphore;
 
 use super::figures::FileFigures;
+use super::minion_turns::MinionTurns;
 use super::received_parts::{TEMPORARY, failed, take_part};
 use super::{NoAnswer, WAIT};
 
@@ -38,8 +38,7 @@ pub(super) struct PushedFiles {
     figures: Arc<FileFigures>,
     context: Context,
     writers: Arc<Semaphore>,
-    /// One turn for each minion that hands something in, so that its files are written one after the other.
-    minions: Mutex<HashMap<MinionId, Arc<Semaphore>>>,
+    minions: MinionTurns,
 }
 
 impl PushedFiles {
@@ -49,7 +48,7 @@ impl PushedFiles {
             figures,
             context,
             writers: Arc::new(Semaphore::new(WRITERS)),
-            minions: Mutex::default(),
+            minions: MinionTurns::default(),
         }
     }
 
@@ -68,7 +67,7 @@ impl PushedFiles {
         if part.total > most {
             return Err(FileRefusal::TooLarge.into());
         }
-        let own = self.turn_of(id);
+        let own = self.minions.of(id);
         let clock = self.context.clock;
         let turns = async {
             // Neither is ever closed.
@@ -83,9 +82,10 @@ impl PushedFiles {
             self.folder.join(id.as_str()).join("files"),
             Arc::clone(&self.figures),
         );
+        let cancel = self.context.cancel.clone();
         let taking = self.context.spawn_blocking(move || {
             let room = |root: &Root, own: &InnerPath| make_room(&folder, root, own, &part, most);
-            let taken = take_part(&folder, &path, &part, true, room);
+            let taken = take_part(&folder, &path, &part, true, &cancel, room);
             if matches!(taken, Ok(received) if received >= part.end().unwrap_or(u64::MAX)) {
                 figures.count_received(part.bytes.len());
             }
@@ -93,17 +93,11 @@ impl PushedFiles {
             taken
         });
         match taking.await {
+            // What is there stays: the minion goes on when the master is there again.
+            Ok(Err(_)) if self.context.cancel.is_cancelled() => Err(NoAnswer::Busy),
             Ok(taken) => Ok(taken?),
             Err(_) => Err(FileRefusal::Failed.into()),
         }
-    }
-
-    fn turn_of(&self, id: &MinionId) -> Arc<Semaphore> {
-        let mut minions = self.minions.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for a turn to which nothing else refers.
-        minions.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.available_permits() == 0);
-        let turn = minions.entry(id.clone());
-        Arc::clone(turn.or_insert_with(|| Arc::new(Semaphore::new(1))))
     }
 }
 
@@ -120,7 +114,7 @@ fn make_room(
     let listed = root.list(&InnerPath::root(), MINION_FOLDER_LIMITS, |_| true);
     let listed = listed
         .map_err(|error| failed(folder, &error))?
-        .map_err(|_| FileRefusal::TooMany)?;
+        .map_err(|_| FileRefusal::NoRoom)?;
     let mut bytes: u64 = 0;
     for entry in listed.after(None) {
         let Ok(path) = InnerPath::parse(entry.path) else {

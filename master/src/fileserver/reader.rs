@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use saline_jailed_files::{InnerPath, JailedFile, OpenError, Root};
-use saline_messages::{FileRefusal, Part, SeenFile, TransferId};
+use saline_messages::{FileRefusal, MinionId, Part, SeenFile, TransferId};
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::figures::FileFigures;
 use super::hashes::{Hashes, hash};
+use super::minion_turns::MinionTurns;
 use super::{NoAnswer, WAIT};
 
 /// The largest file that is served, in bytes: 64 GiB. Its hash has to be made first, which keeps others from theirs.
@@ -32,7 +33,9 @@ pub(super) struct Reader {
     context: Context,
     readers: Arc<Semaphore>,
     /// Has one permit, for the large file that is hashed.
-    hashing: Arc<Semaphore>,
+    pub(super) hashing: Arc<Semaphore>,
+    /// A minion waits for one large file at a time, so that the files of others come between its own.
+    minions: MinionTurns,
 }
 
 /// The result of a look.
@@ -52,6 +55,7 @@ impl Reader {
             context,
             readers: Arc::new(Semaphore::new(READERS)),
             hashing: Arc::new(Semaphore::new(1)),
+            minions: MinionTurns::default(),
         }
     }
 
@@ -59,9 +63,10 @@ impl Reader {
         self.hashes.forget();
     }
 
-    /// Returns what a file is now, with its hash.
+    /// Returns what a file is now, with its hash, for the minion `id`.
     pub(super) async fn look(
         &self,
+        id: &MinionId,
         roots: Vec<PathBuf>,
         path: InnerPath,
     ) -> Result<SeenFile, NoAnswer> {
@@ -72,6 +77,7 @@ impl Reader {
             Look::Unsteady => return Err(NoAnswer::Busy),
             Look::Large => {}
         }
+        let _own = self.turn(&self.minions.of(id)).await?;
         // Another one may hash it now: then it is known when it is this one's turn.
         let turn = self.turn(&self.hashing).await?;
         let work = self.looking(roots, path, MAX_FILE);

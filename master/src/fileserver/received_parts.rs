@@ -5,6 +5,7 @@ use std::path::Path;
 
 use saline_jailed_files::{InnerPath, NewFile, Root, StoreError};
 use saline_messages::{FileRefusal, Part, TransferId};
+use tokio_util::sync::CancellationToken;
 
 use super::hashes::hash;
 
@@ -13,15 +14,17 @@ pub(super) const TEMPORARY: &str = ".saline-push-";
 
 /// Takes a part of a file below `folder`, and returns how many bytes of the file are there. The folder is made if it is not
 /// there. Before a new file is begun, `make_room` is asked whether there is room for it; its second argument is the path that the
-/// file has until it is complete. With `sync` a complete file is on the disk.
+/// file has until it is complete. With `sync` a complete file is on the disk. Reading a complete file
+/// once more, for its hash, ends when `cancel` is cancelled, and what has arrived stays.
 ///
 /// # Errors
-/// When the path is malformed, there is no room, or the disk fails.
+/// When the path is malformed, there is no room, the disk fails, or `cancel` is cancelled.
 pub(super) fn take_part(
     folder: &Path,
     path: &InnerPath,
     part: &Part,
     sync: bool,
+    cancel: &CancellationToken,
     make_room: impl FnOnce(&Root, &InnerPath) -> Result<(), FileRefusal>,
 ) -> Result<u64, FileRefusal> {
     saline_private_files::create_folder(folder).map_err(|error| failed(folder, &error))?;
@@ -29,7 +32,7 @@ pub(super) fn take_part(
     let temporary = temporary_name(part.transfer);
     let own = beside(path, &temporary).ok_or(FileRefusal::BadPath)?;
     if part.offset == 0 || root.open_file(&own).is_err() {
-        if is_there(&root, path, part) {
+        if is_there(&root, path, part, cancel) {
             return Ok(part.total);
         }
         if part.offset != 0 {
@@ -45,7 +48,7 @@ pub(super) fn take_part(
     };
     match write(&mut new, part) {
         Ok(received) if received < part.total => Ok(received),
-        Ok(_) => complete(&root, path, new, part, (&temporary, sync))
+        Ok(_) => complete(&root, path, new, part, (&temporary, sync), cancel)
             .map_err(|error| failed(folder, &error)),
         Err(error) => {
             // A disk that is full gets its room back.
@@ -85,12 +88,13 @@ fn beside(path: &InnerPath, name: &str) -> Option<InnerPath> {
 }
 
 /// Whether the file was completed by an earlier request whose answer got lost.
-fn is_there(root: &Root, path: &InnerPath, part: &Part) -> bool {
+fn is_there(root: &Root, path: &InnerPath, part: &Part, cancel: &CancellationToken) -> bool {
     let stored = root
         .open_file(path)
         .ok()
         .filter(|file| file.version().size == part.total);
-    stored.and_then(|file| hash(&file, || false).ok().flatten()) == Some(part.transfer)
+    stored.and_then(|file| hash(&file, || cancel.is_cancelled()).ok().flatten())
+        == Some(part.transfer)
 }
 
 /// Writes a part where it belongs, and returns how many bytes are there. One that does not follow them changes nothing.
@@ -116,10 +120,11 @@ fn complete(
     new: NewFile,
     part: &Part,
     (temporary, sync): (&str, bool),
+    cancel: &CancellationToken,
 ) -> Result<u64, Box<dyn std::error::Error>> {
     let (folder, _) = path.split_name().ok_or("the path has no name")?;
     let written = folder.join(&InnerPath::parse(temporary)?)?;
-    if hash(&root.open_file(&written)?, || false)? != Some(part.transfer) {
+    if hash(&root.open_file(&written)?, || cancel.is_cancelled())? != Some(part.transfer) {
         new.discard()?;
         return Ok(0);
     }
@@ -131,4 +136,40 @@ fn complete(
 pub(super) fn failed(folder: &Path, error: &dyn std::fmt::Display) -> FileRefusal {
     tracing::warn!("a file is not taken into {}: {error}", folder.display());
     FileRefusal::Failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complete_file_waits_for_a_master_that_does_not_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = InnerPath::parse("below/file").unwrap();
+        let part = Part {
+            transfer: TransferId::of(b"whole"),
+            total: 5,
+            offset: 0,
+            bytes: b"whole".to_vec(),
+        };
+        let stops = CancellationToken::new();
+        stops.cancel();
+        let take = |part: &Part, cancel| {
+            take_part(folder.path(), &path, part, false, cancel, |_, _| Ok(()))
+        };
+        assert_eq!(take(&part, &stops), Err(FileRefusal::Failed));
+        let written = folder.path().join("below");
+        let names = || std::fs::read_dir(&written).unwrap().count();
+        assert_eq!(names(), 1);
+        assert!(!written.join("file").exists());
+        // The last part comes again: nothing is written twice.
+        let last = Part {
+            offset: 5,
+            bytes: Vec::new(),
+            ..part
+        };
+        assert_eq!(take(&last, &CancellationToken::new()), Ok(5));
+        assert_eq!(std::fs::read(written.join("file")).unwrap(), b"whole");
+        assert_eq!(names(), 1);
+    }
 }

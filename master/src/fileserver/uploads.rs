@@ -184,8 +184,9 @@ impl Uploads {
         self.note_transfer(id, number, &part);
         let writer = Arc::clone(&self.writers).acquire_owned().await;
         let figures = Arc::clone(&self.figures);
+        let cancel = self.context.cancel.clone();
         let taking = self.context.spawn_blocking(move || {
-            let taken = take_part(&folder, &path, &part, false, |_, _| Ok(()));
+            let taken = take_part(&folder, &path, &part, false, &cancel, |_, _| Ok(()));
             if matches!(taken, Ok(received) if received >= part.end().unwrap_or(u64::MAX)) {
                 figures.count_received(part.bytes.len());
             }

@@ -143,3 +143,51 @@ async fn requests_that_wait_leave_a_transports_places_to_heartbeats_and_returns(
         "{now:?}"
     );
 }
+
+#[tokio::test]
+async fn a_folder_with_too_many_files_has_no_room() {
+    let served = receiving();
+    let folder = of_minion(&served, "m1");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..=10_000 {
+        std::fs::File::create(folder.join(number.to_string())).unwrap();
+    }
+    let one = pushed("one", b"x", 0, 1);
+    assert_eq!(served.ask("m1", one).await, refused(FileRefusal::NoRoom));
+}
+
+#[tokio::test]
+async fn a_large_file_of_another_minion_comes_between_those_of_one() {
+    let served = Arc::new(Served::new());
+    for number in 0..4 {
+        let file = std::fs::File::create(served.path(&format!("large{number}"))).unwrap();
+        file.set_len(5 << 20).unwrap();
+    }
+    std::fs::write(served.path("small"), b"x").unwrap();
+    let hashing = Arc::clone(&served.files.reader.hashing);
+    let turn = hashing.acquire_owned().await.unwrap();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let look = |minion: &'static str, number: usize| {
+        let (served, order) = (Arc::clone(&served), Arc::clone(&order));
+        async move {
+            let request = FileRequest::Look(place(&format!("large{number}")));
+            let reply = served.ask(minion, request).await;
+            assert!(matches!(reply, MinionReply::Files(FileReply::Seen(_))));
+            order.lock().unwrap().push(minion);
+        }
+    };
+    let others = async {
+        // By then those of m1 wait for the turn.
+        served.seen("small").await;
+        let other = look("m2", 3);
+        let release = async {
+            served.seen("small").await;
+            drop(turn);
+        };
+        tokio::join!(other, release);
+    };
+    tokio::join!(look("m1", 0), look("m1", 1), look("m1", 2), others);
+    let order = order.lock().unwrap();
+    let place = order.iter().position(|minion| *minion == "m2");
+    assert!(place < Some(2), "{order:?}");
+}
