@@ -67,7 +67,8 @@ fn a_file_of_the_master_is_put_at_a_path() {
             ("deep/large", &large),
         ] {
             let served = serve(&fleet, name, bytes);
-            fs::set_permissions(&served, fs::Permissions::from_mode(0o750)).unwrap();
+            // The set-user-ID bit stays on the master.
+            fs::set_permissions(&served, fs::Permissions::from_mode(0o4750)).unwrap();
             let dest = fleet.path("dest").join(name);
             let (url, to) = (format!("salt://{name}"), dest.to_str().unwrap());
             let returned = call(&fleet, &["cp.get_file", &url, to, "makedirs=True"]);

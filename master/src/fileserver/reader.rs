@@ -169,6 +169,7 @@ impl Reader {
                 let seen = |transfer| {
                     Look::Seen(SeenFile {
                         size: version.size,
+                        // No served file makes a program of a minion that runs as its owner.
                         mode: file.mode() & 0o777,
                         transfer,
                     })
