@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fs::read_to_string;
 use std::path::Path;
+use std::sync::Arc;
 
 use saline_channel::MasterIdentity;
 use saline_config::{ConfigError, Loaded, MasterConfig};
@@ -10,8 +11,9 @@ use saline_daemon::{OwnUser, check_metrics_address, check_pid_file};
 use saline_protocol::transport::Registry;
 
 use crate::logins::UserFile;
+use crate::reactions::missing_files;
 use crate::server::network_ports;
-use crate::settings::IdFile;
+use crate::settings::{IdFile, ServedFiles};
 
 /// The first port that every user may bind, where the system does not tell another one.
 const FIRST_UNPRIVILEGED: u16 = 1024;
@@ -62,6 +64,15 @@ pub(crate) fn check(
         // A master starts without it, and reads it for each login.
         let found = UserFile::check(path);
         warnings.extend(found.unwrap_or_else(|error| Some(error.to_string())));
+    }
+    let reactions = &config.reactor.reactions;
+    if !reactions.is_empty() {
+        let served = Arc::new(ServedFiles::of(config));
+        warnings.extend(
+            reactions
+                .iter()
+                .flat_map(|reaction| missing_files(reaction, &served)),
+        );
     }
     warnings.extend(own_user.unreadable_again(load));
     Ok(warnings)

@@ -198,6 +198,7 @@ impl MasterParts {
             versions: ProtocolVersions::OURS,
         };
         parts.end_logins_without_rules();
+        parts.reactions.warn_of_missing_files();
         Ok(parts)
     }
 
@@ -209,6 +210,7 @@ impl MasterParts {
         // After the settings are in force: a login that was allowed before them is ended here, or checked again.
         self.end_logins_without_rules();
         self.reactions.set(config.reactor.reactions.clone());
+        self.reactions.warn_of_missing_files();
         self.sessions.set_max_pending_keys(config.max_pending_keys);
     }
 

@@ -153,6 +153,81 @@ fn the_example_tells_the_balancer_that_a_machine_has_started() {
         assert!(Instant::now() < deadline);
     }
     assert_eq!(fs::read_to_string(&backends).unwrap(), "web1\n");
+    // What a minion fires by itself is no start, though the tag of the reactor matches it.
+    for (tag, orders) in [("other/start", 0), ("start", 1)] {
+        let tag = format!("salt/minion/web1/{tag}");
+        let planned = json(&fleet, &["reactor.test", &tag]);
+        assert_eq!(
+            planned[0]["orders"].as_array().unwrap().len(),
+            orders,
+            "{planned}"
+        );
+    }
+}
+
+#[test]
+fn mistakes_are_told_before_an_event_comes() {
+    let mut fleet = fleet_with(
+        "auto_accept: True\nreactor:\n  - 'a/*': [/srv/reactor/missing.sls, '/srv/reactor/*.none', salt://none.sls]\n  - 'b/*': [/srv/reactor/bad.sls, /srv/reactor/unknown.sls]\n",
+    );
+    let bad = "{% set n = 1 %}\nfirst:\n  local.test.ping:\n    - tgt: m1\nsecond:\n  local.test.ping:\n    - tgtt: m1\n";
+    write(&fleet, "bad.sls", bad);
+    let unknown = "ping:\n  local.test.pingg:\n    - tgt: m1\nrun:\n  runner.manage.upp: []\n";
+    write(&fleet, "unknown.sls", unknown);
+    let told = [
+        placed(
+            &fleet,
+            "\"a/*\" by /srv/reactor/missing.sls before it can be read: there is no such file",
+        ),
+        placed(
+            &fleet,
+            "\"a/*\" by /srv/reactor/*.none before it can be read: no file has such a name",
+        ),
+        "\"a/*\" by salt://none.sls before it can be read: there is no such file".to_owned(),
+    ];
+    let check = |said: &str| {
+        for line in &told {
+            assert!(said.contains(line), "{line}\nis not in\n{said}");
+        }
+        assert!(!said.contains("\"b/*\""), "{said}");
+    };
+    let checked = fleet.run("saline-master", &["--check"]).expect(0);
+    check(&format!("{}{}", checked.stdout, checked.stderr));
+    fleet.start_master();
+    for line in &told {
+        fleet.master().log.wait_for(line, 1);
+    }
+    check(&fleet.run("saline-run", &["reactor.list"]).expect(0).stderr);
+    let missing = fleet.path("reactor/later.sls").display().to_string();
+    let added = fleet.run("saline-run", &["reactor.add", "c", &missing]);
+    let added = added.expect(0).stderr;
+    assert!(
+        added.contains("later.sls before it can be read: there is no such file"),
+        "{added}"
+    );
+
+    start_minion(&mut fleet, "m1");
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let tested = fleet.run("saline-run", &["reactor.test", "b/1", "--out", "json"]);
+    let tested: Value = serde_json::from_str(&tested.expect(1).stdout).unwrap();
+    let why = "bad.sls:6:3: the block \"second\", local.test.ping: unknown keyword \"tgtt\"; did you mean \"tgt\"?";
+    assert!(
+        tested[0]["error"].as_str().unwrap().ends_with(why),
+        "{tested}"
+    );
+    let orders = &tested[1]["orders"];
+    assert_eq!(
+        orders[0]["refused"],
+        "'test.pingg' is not available on m1: did you mean test.ping?"
+    );
+    // A real order is refused by the same words.
+    fleet.run("saline-run", &["event.send", "b/1"]).expect(0);
+    let log = &fleet.master().log;
+    log.wait_for(
+        "'test.pingg' is not available on m1: did you mean test.ping?",
+        1,
+    );
+    log.wait_for(why, 1);
 }
 
 #[test]

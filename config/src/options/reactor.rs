@@ -21,7 +21,7 @@ pub(super) const fn reactor() -> OptionDoc<MasterConfig> {
         unit: TAKES,
         default: "",
         help: "What the master does about events: `- 'salt/minion/*/start': [/srv/reactor/start.sls]`. A tag is a glob whose \
-               `*` crosses slashes; a file is an absolute path, whose last part may be a glob, or `salt://PATH`. Events that \
+               `*` crosses slashes, so that it may stand for what a minion chose; a file is an absolute path, whose last part may be a glob, or `salt://PATH`. Events that \
                match are kept as those of `durable_events` are. Not set: nothing. See `docs/reactor.md`.",
         read: |config, given| {
             config.reactor.reactions = given.optional(reactions)?.unwrap_or_default();

@@ -281,6 +281,11 @@ impl PublishOrder {
         })
     }
 
+    /// Returns why a job for these minions would be refused now, if none that would begin it can know its function.
+    pub(crate) fn unknown_function(&self, fun: &str, minions: &[MinionId]) -> Option<String> {
+        unknown_functions::refusal(&self.sessions, fun, minions, self.clock.now(), false)
+    }
+
     /// Returns why the order is refused, if no minion that would begin the job can know its function.
     fn unknown_functions(
         &self,

@@ -10,6 +10,7 @@
 use saline_config::nearest;
 use saline_data::Value;
 use saline_messages::{Arguments, KeyAction, KeyState, is_function_name};
+use saline_render::Step;
 use saline_targeting::{Glob, Target, TargetKind};
 
 /// The most blocks of a file.
@@ -55,29 +56,51 @@ pub(crate) enum Act {
     },
 }
 
+/// Why a rendered file orders nothing.
+#[derive(Debug, PartialEq)]
+pub(super) struct BlockError {
+    /// The steps to the mistake in the file.
+    pub(super) steps: Vec<Step>,
+    pub(super) why: String,
+}
+
 /// Reads what a rendered file orders.
 ///
 /// # Errors
 /// Why it orders nothing.
-pub(super) fn read(rendered: Value) -> Result<Vec<Block>, String> {
+pub(super) fn read(rendered: Value) -> Result<Vec<Block>, BlockError> {
+    let wrong = |steps: &[&str], why: String| {
+        let steps = steps.iter().copied().map(Step::key);
+        Err(BlockError {
+            steps: steps.collect(),
+            why,
+        })
+    };
     let entries = match rendered {
         Value::Null => return Ok(Vec::new()),
         Value::Map(entries) => entries,
-        _ => return Err("it is no mapping of names to blocks".to_owned()),
+        _ => return wrong(&[], "it is no mapping of names to blocks".to_owned()),
     };
     let mut blocks = Vec::new();
     for (name, functions) in entries {
         let Value::Map(functions) = functions else {
-            return Err(format!(
+            let why = format!(
                 "the block {name:?} is no mapping of a function such as `local.test.ping` to its keywords"
-            ));
+            );
+            return wrong(&[&name], why);
         };
         for (function, keywords) in functions {
             if blocks.len() >= MAX_BLOCKS {
-                return Err(format!("it has more than {MAX_BLOCKS} blocks"));
+                let why = format!("it has more than {MAX_BLOCKS} blocks");
+                return wrong(&[&name, &function], why);
             }
-            let act = act(&function, keywords);
-            let act = act.map_err(|why| format!("the block {name:?}, {function}: {why}"))?;
+            let act = match act(&function, keywords) {
+                Ok(act) => act,
+                Err(why) => {
+                    let why = format!("the block {name:?}, {function}: {why}");
+                    return wrong(&[&name, &function], why);
+                }
+            };
             blocks.push(Block {
                 name: name.clone(),
                 function,

@@ -81,6 +81,25 @@ pub(super) fn find(file: &ReactionFile) -> Result<Vec<Found>, String> {
         .collect())
 }
 
+/// Returns why a file that an entry of the configuration names cannot be read now; none if it can, or if each file of a glob can.
+/// Blocks on the disk.
+pub(super) fn missing(file: &ReactionFile, served: &Arc<ServedFiles>) -> Option<String> {
+    let found = match find(file) {
+        Ok(found) if found.is_empty() => return Some("no file has such a name".to_owned()),
+        Ok(found) => found,
+        Err(why) => return Some(why),
+    };
+    found.iter().find_map(|found| {
+        let read = ReactionFiles::open(found, Arc::clone(served))
+            .and_then(|(files, name)| files.read(&name));
+        match read {
+            Ok(Some(_)) => None,
+            Ok(None) => Some("there is no such file".to_owned()),
+            Err(why) => Some(why),
+        }
+    })
+}
+
 /// A file and those that it may include: of its own folder as `./NAME`, and below `file_roots` of `base`.
 pub(super) struct ReactionFiles {
     own: Option<OwnFolder>,

@@ -23,7 +23,8 @@ use saline_render::process::Renderers;
 use saline_render::{Document, Request};
 
 use crate::events::{DurableEvents, TagFilter};
-use crate::settings::LiveSettings;
+use crate::settings::{LiveSettings, ServedFiles};
+use blocks::BlockError;
 pub(crate) use blocks::{Act, Block};
 pub(crate) use event_view::source_of;
 pub(crate) use figures::ReactorFigures;
@@ -211,8 +212,40 @@ impl Reactions {
         let state = self.0.states.fetch_add(1, Ordering::Relaxed);
         let rendered = self.0.renderers.render(&files, state, &request);
         let rendered = rendered.map_err(|error| error.to_string())?;
-        blocks::read(rendered).map_err(|why| format!("{file}: {why}"))
+        blocks::read(rendered).map_err(|BlockError { steps, why }| {
+            let place = self.0.renderers.place_of(&files, state, &request, &steps);
+            match place {
+                Some(place) => format!("{place}: {why}"),
+                None => format!("{file}: {why}"),
+            }
+        })
     }
+
+    /// Returns a line for each file of a reaction that cannot be read now. Blocks on the disk.
+    pub(crate) fn missing_files(&self, reaction: &Reaction) -> Vec<String> {
+        missing_files(reaction, &self.0.settings.files())
+    }
+
+    /// Tells the log which files of all reactions cannot be read now. Blocks on the disk.
+    pub(crate) fn warn_of_missing_files(&self) {
+        for reaction in self.list().iter() {
+            for line in self.missing_files(reaction) {
+                tracing::warn!("{line}");
+            }
+        }
+    }
+}
+
+/// Returns a line for each file of a reaction that cannot be read now: each is read anew for every event. Blocks on the disk.
+pub(crate) fn missing_files(reaction: &Reaction, served: &Arc<ServedFiles>) -> Vec<String> {
+    let missing = |file: &ReactionFile| {
+        let why = files::missing(file, served)?;
+        let tag = &reaction.tag;
+        Some(format!(
+            "reactor: nothing reacts to {tag:?} by {file} before it can be read: {why}"
+        ))
+    };
+    reaction.files.iter().filter_map(missing).collect()
 }
 
 /// Returns the files of an entry, or the error in the place of one.

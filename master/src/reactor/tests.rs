@@ -193,7 +193,7 @@ async fn files_are_found_by_globs_in_order_and_include_their_neighbours() {
     assert_eq!(names, ["a.sls", "b.sls", "absent.sls"]);
     let error = plans[0].blocks.as_ref().unwrap_err();
     assert!(
-        error.contains("a.sls: the block \"a\", local.tset: "),
+        error.contains("a.sls:2:3: the block \"a\", local.tset: "),
         "{error}"
     );
     assert_eq!(plans[1].blocks.as_ref().unwrap().len(), 1);

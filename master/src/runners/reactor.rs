@@ -14,7 +14,7 @@ use crate::reactions::{Act, Block, Plan, describe};
 pub(super) const FUNCTIONS: Functions = &[&ADD, &DELETE, &LIST, &TEST];
 
 /// Returns the reactions that are in force, each a mapping of its tag to its files, in the order in which they are looked
-/// through.
+/// through. Files that cannot be read are told beside them.
 ///
 /// CLI Example:
 ///
@@ -22,6 +22,9 @@ pub(super) const FUNCTIONS: Functions = &[&ADD, &DELETE, &LIST, &TEST];
 #[function]
 async fn list(run: &Run) -> Result<Returned, Failure> {
     let reactions = run.parts.reactions.list();
+    for reaction in reactions.iter() {
+        note_missing_files(run, reaction).await?;
+    }
     let reactions = reactions.iter().map(|reaction| {
         let files = reaction.files.iter().map(ToString::to_string);
         Value::map([(reaction.tag.as_str(), Value::texts(files))])
@@ -29,7 +32,8 @@ async fn list(run: &Run) -> Result<Returned, Failure> {
     Ok(Value::List(reactions.collect()).into())
 }
 
-/// Adds a reaction behind the others, until the master reads its configuration again or starts anew. Returns True.
+/// Adds a reaction behind the others, until the master reads its configuration again or starts anew. Returns True, and tells which files
+/// cannot be read now.
 ///
 /// event
 ///     The tag: a glob, whose `*` crosses slashes.
@@ -62,14 +66,15 @@ async fn add(
         let file = ReactionFile::read(text);
         files.push(file.map_err(|why| invalid(format!("the file {text:?} {why}")))?);
     }
-    if test {
-        return Ok(true);
-    }
     let reaction = Reaction {
         tag: event,
         glob,
         files,
     };
+    note_missing_files(run, &reaction).await?;
+    if test {
+        return Ok(true);
+    }
     // It may open the store of events.
     let reactions = run.parts.reactions.clone();
     let adding = move || reactions.add(reaction);
@@ -171,6 +176,17 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
     })
 }
 
+/// Notes which files of a reaction cannot be read now.
+async fn note_missing_files(run: &Run, reaction: &Reaction) -> Result<(), Failure> {
+    let (reactions, reaction) = (run.parts.reactions.clone(), reaction.clone());
+    let looking = move || reactions.missing_files(&reaction);
+    let missing = run.parts.context.spawn_blocking(looking).await;
+    for line in missing.map_err(|_| Failure::Execution("no file was looked for".to_owned()))? {
+        run.note(line);
+    }
+    Ok(())
+}
+
 /// Returns the event with this tag and these data.
 fn event_of(tag: String, data: Value) -> Result<Event, Failure> {
     let mut entries = match data {
@@ -225,7 +241,9 @@ async fn order_of(run: &Run, principal: &Principal, block: &Block) -> Value {
                         job: None,
                     };
                     let decided = authorizer.authorize(principal, Action::Publish, about);
-                    decided.err().map(|refusal| refusal.line)
+                    let refused = decided.err().map(|refusal| refusal.line);
+                    // As of an order: a file that may not call a function is not told whether it exists.
+                    refused.or_else(|| run.parts.publish.unknown_function(fun, &minions))
                 }
             }
         }

@@ -3,7 +3,7 @@ use saline_data::yaml;
 use super::*;
 
 fn blocks(text: &str) -> Result<Vec<Block>, String> {
-    read(yaml::parse(text).unwrap())
+    read(yaml::parse(text).unwrap()).map_err(|error| error.why)
 }
 
 fn act_of(text: &str) -> Act {
@@ -148,5 +148,21 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
     ] {
         let error = blocks(text).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_mistake_is_at_the_block_or_the_function_that_has_it() {
+    for (text, steps) in [
+        ("[a]", &[][..]),
+        ("{a: {local.test.ping: {tgt: x}}, b: 5}", &["b"]),
+        (
+            "{a: {local.test.ping: {tgt: x}, local.ping: {}}}",
+            &["a", "local.ping"],
+        ),
+    ] {
+        let error = read(yaml::parse(text).unwrap()).unwrap_err();
+        let steps: Vec<Step> = steps.iter().map(|name| Step::key(*name)).collect();
+        assert_eq!(error.steps, steps, "{text}");
     }
 }
