@@ -55,6 +55,17 @@ pub enum ArgumentError {
     },
 }
 
+impl ArgumentError {
+    /// Returns the error without what somebody may have meant who typed the call at a command line.
+    #[must_use]
+    pub fn without_hint(mut self) -> Self {
+        if let Self::Unknown { hint, .. } = &mut self {
+            hint.clear();
+        }
+        self
+    }
+}
+
 fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }

@@ -6,7 +6,7 @@ use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 
 use crate::error::ApiError;
-use crate::format::Format;
+use crate::format::{Format, YAML_TYPES};
 
 /// The largest number of entries in `Accept` that are looked at.
 const MAX_ENTRIES: usize = 32;
@@ -22,12 +22,15 @@ impl Format {
             return Ok(Self::Json);
         }
         let json = quality(&entries, "application/json");
-        let yaml = quality(&entries, "application/x-yaml");
+        let yaml = YAML_TYPES.map(|kind| (quality(&entries, kind), kind));
+        // Of several that are wanted equally, the first.
+        let wanted = yaml.into_iter().rev().max_by_key(|(quality, _)| *quality);
+        let (yaml, kind) = wanted.unwrap_or_default();
         match (json, yaml) {
             (0, 0) => Err(ApiError::NotAcceptable(
                 "application/json or application/x-yaml",
             )),
-            (json, yaml) if yaml > json => Ok(Self::Yaml),
+            (json, yaml) if yaml > json => Ok(Self::Yaml(kind)),
             _ => Ok(Self::Json),
         }
     }
@@ -60,8 +63,8 @@ pub(crate) fn check_takes_events(headers: &HeaderMap) -> Result<(), ApiError> {
 pub(crate) fn prefers_page(headers: &HeaderMap) -> bool {
     let entries = accepted(headers);
     let page = named(&entries, "text/html").unwrap_or(0);
-    let answers = ["application/json", "application/x-yaml"];
-    let answers = answers.iter().filter_map(|kind| named(&entries, kind));
+    let answers = YAML_TYPES.iter().chain(&["application/json"]);
+    let answers = answers.filter_map(|kind| named(&entries, kind));
     page > 0 && answers.max().unwrap_or(0) < page
 }
 
@@ -106,6 +109,9 @@ mod tests {
 
     use super::*;
 
+    /// YAML as Salt sends it.
+    const YAML: Format = Format::Yaml("application/x-yaml");
+
     fn headers(accept: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
@@ -116,12 +122,15 @@ mod tests {
     fn the_client_chooses_the_form() {
         for (accept, format) in [
             ("application/json", Some(Format::Json)),
-            ("application/x-yaml", Some(Format::Yaml)),
-            ("*/*", Some(Format::Json)),
+            ("application/x-yaml", Some(YAML)),
+            ("application/yaml", Some(Format::Yaml("application/yaml"))),
             (
-                "application/*;q=0.5, application/json;q=0.1",
-                Some(Format::Yaml),
+                "text/yaml;q=0.9, */*;q=0.1",
+                Some(Format::Yaml("text/yaml")),
             ),
+            ("text/*", Some(Format::Yaml("text/yaml"))),
+            ("*/*", Some(Format::Json)),
+            ("application/*;q=0.5, application/json;q=0.1", Some(YAML)),
             ("application/x-yaml;q=0.5, */*;q=0.9", Some(Format::Json)),
             ("text/html", None),
             ("application/json;q=0", None),

@@ -99,7 +99,7 @@ impl AnswerBody {
             Apart::Whole(value) => {
                 match self.format {
                     Format::Json => self.written.extend(json::line(&value)),
-                    Format::Yaml => self.write_yaml(value),
+                    Format::Yaml(_) => self.write_yaml(value),
                 }
                 return;
             }
@@ -229,7 +229,7 @@ mod tests {
     fn whole(format: Format, value: &Value) -> Vec<u8> {
         match format {
             Format::Json => json::line(value),
-            Format::Yaml => yaml::write(value, None),
+            Format::Yaml(_) => yaml::write(value, None),
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
         // As a runner returns it, further inside, too.
         let job = Value::map([("Function", Value::from("a")), ("Result", returned.clone())]);
         for value in [returned, Value::map([("return", Value::List(vec![job]))])] {
-            for format in [Format::Json, Format::Yaml] {
+            for format in [Format::Json, Format::Yaml("text/yaml")] {
                 let frames = frames(format, value.clone().into());
                 assert!(frames.len() >= 3, "{format:?}: {}", frames.len());
                 assert!(frames.iter().all(|frame| frame.len() < FRAME + 100));
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_short_answer_has_its_length() {
         let short = Value::map([("return", Value::List(vec![Value::Bool(true)]))]);
-        for (format, length) in [(Format::Json, 18), (Format::Yaml, 14)] {
+        for (format, length) in [(Format::Json, 18), (Format::Yaml("text/yaml"), 14)] {
             let body = AnswerBody::new(format, short.clone().into());
             assert_eq!(body.size_hint().exact(), Some(length));
             let large = Value::List(vec![Value::from("x".repeat(FRAME)), Value::Null]);
@@ -266,7 +266,7 @@ mod tests {
     fn of_a_name_that_is_there_twice_the_last_entry_is_written() {
         let large = || Value::from("x".repeat(FRAME));
         let twice = Value::map([("a", large()), ("b", Value::Null), ("a", Value::Int(7))]);
-        for format in [Format::Json, Format::Yaml] {
+        for format in [Format::Json, Format::Yaml("text/yaml")] {
             let text = frames(format, twice.clone().into()).concat();
             assert_eq!(text, whole(format, &twice));
         }
@@ -306,7 +306,7 @@ mod tests {
             let named = Value::map([("n".repeat(long), value.clone()), ("z".repeat(long), value)]);
             let content = apart(named);
             let value = together(content.clone());
-            for format in [Format::Json, Format::Yaml] {
+            for format in [Format::Json, Format::Yaml("text/yaml")] {
                 let text = frames(format, content.clone()).concat();
                 let whole = whole(format, &value);
                 prop_assert_eq!(String::from_utf8_lossy(&text), String::from_utf8_lossy(&whole));

@@ -15,7 +15,7 @@ impl Format {
         let body = Body::new(AnswerBody::new(self, content.into()));
         let kind = match self {
             Self::Json => "application/json",
-            Self::Yaml => "application/x-yaml",
+            Self::Yaml(kind) => kind,
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();

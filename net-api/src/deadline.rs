@@ -32,7 +32,8 @@ pub(crate) async fn bound(request: Request, next: Next) -> Response {
 /// Returns how long the answer to a request for this path may take. Where it waits for the returns of minions, each of its chunks has
 /// a deadline of its own, and this is the time of all of them.
 fn limit(path: &str) -> Duration {
-    let waits = matches!(path, "/" | "/run" | "/minions") || path.starts_with("/minions/");
+    let waits = matches!(path.trim_end_matches('/'), "" | "/run" | "/minions")
+        || path.starts_with("/minions/");
     match waits {
         true => MOST_CHUNKS * CHUNK_TIMEOUT + REQUEST_TIMEOUT,
         false => REQUEST_TIMEOUT,
@@ -98,6 +99,7 @@ mod tests {
         let routes = Router::new()
             .route("/", get(std::future::pending::<()>))
             .route("/run", get(std::future::pending::<()>))
+            .route("/run/", get(std::future::pending::<()>))
             .route("/logout", get(std::future::pending::<()>))
             .fallback(std::future::pending::<()>)
             .method_not_allowed_fallback(std::future::pending::<()>);
@@ -105,6 +107,7 @@ mod tests {
         for (method, path, limit) in [
             ("GET", "/", limit("/")),
             ("GET", "/run", limit("/")),
+            ("GET", "/run/", limit("/")),
             ("GET", "/logout", REQUEST_TIMEOUT),
             ("GET", "/nothing", REQUEST_TIMEOUT),
             ("DELETE", "/logout", REQUEST_TIMEOUT),

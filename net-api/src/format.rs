@@ -5,6 +5,14 @@
 pub(crate) enum Format {
     /// `application/json`
     Json,
-    /// `application/x-yaml`
-    Yaml,
+    /// YAML, under this type, which is one of [`YAML_TYPES`].
+    Yaml(&'static str),
 }
+
+/// The types of YAML: Salt's first, and that of the standard.
+pub(crate) const YAML_TYPES: [&str; 4] = [
+    "application/x-yaml",
+    "application/yaml",
+    "text/yaml",
+    "text/x-yaml",
+];

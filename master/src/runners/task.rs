@@ -114,7 +114,11 @@ impl Runners {
             wheels::drop_match(function, &mut arguments);
         }
         let arguments = function.bind_hiding(arguments, &hidden);
-        let arguments = arguments.map_err(|error| told(&error.into(), kind, fun))?;
+        let arguments = arguments.map_err(|error| match kind {
+            RunKind::Runner => told(&error.into(), kind, fun),
+            // No command line calls wheels.
+            RunKind::Wheel => told(&error.without_hint().into(), kind, fun),
+        })?;
         let state = Arc::new(RunState {
             request_id: call.request_id,
             jid: self.parts.jobs.next_jid(),

@@ -22,12 +22,12 @@ pub(super) async fn serve_pages(
     next: Next,
 ) -> Response {
     let path = request.uri().path();
-    if request.method() == Method::GET
-        && let Some(file) = api.files.built_in(path).and_then(console::file)
-    {
+    // hyper leaves the body of an answer to HEAD out.
+    let gets = [Method::GET, Method::HEAD].contains(request.method());
+    if gets && let Some(file) = api.files.built_in(path).and_then(console::file) {
         return file;
     }
-    let is_page = request.method() == Method::GET
+    let is_page = gets
         && !api.files.is_static(path)
         && (api.files.is_app(path) || prefers_page(request.headers()));
     if !is_page {

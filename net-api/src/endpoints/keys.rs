@@ -24,7 +24,7 @@ pub(super) async fn all(
     Ok(format.answer(Value::map([("return", keys)])))
 }
 
-/// Returns the fingerprints of the keys of one minion.
+/// Returns the fingerprints of the keys of one minion, or of those that a glob matches.
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
     format: Format,
@@ -32,30 +32,7 @@ pub(super) async fn one(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
-    let named = vec![("match".to_owned(), Value::List(vec![escaped(&id).into()]))];
+    let named = vec![("match".to_owned(), Value::from(id))];
     let fingers = run_returned(&client, RunKind::Wheel, "key.finger", named).await?;
     Ok(format.answer(Value::map([("return", fingers)])))
-}
-
-/// Returns a glob that matches this text alone.
-fn escaped(text: &str) -> String {
-    let characters = text.chars();
-    let escaped = characters.map(|one| match one {
-        '*' | '?' | '[' => format!("[{one}]"),
-        one => one.to_string(),
-    });
-    escaped.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use saline_client::targeting::Glob;
-
-    use super::*;
-
-    #[test]
-    fn an_id_in_a_path_is_no_glob() {
-        let glob = Glob::compile(&escaped("a*[b]")).unwrap();
-        assert!(glob.matches("a*[b]") && !glob.matches("ab"));
-    }
 }

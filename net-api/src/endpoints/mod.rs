@@ -37,27 +37,34 @@ use crate::request_log;
 
 /// Returns the paths of the API with what answers them.
 pub(crate) fn router(api: Arc<Api>) -> Router {
+    let hook = post(hook::fire);
     let mut router = Router::new()
         .route("/", get(root::welcome).post(root::run))
-        .route("/login", get(login::ask).post(login::log_in))
-        .route("/logout", post(logout::log_out))
-        .route("/token", post(token::make))
-        .route("/run", post(run::run))
-        .route("/minions", get(minions::all).post(minions::begin))
-        .route("/minions/{id}", get(minions::one))
-        .route("/jobs", get(jobs::all))
-        .route("/jobs/{jid}", get(jobs::one))
-        .route("/keys", get(keys::all))
-        .route("/keys/{id}", get(keys::one))
-        .route("/events", get(events::stream))
-        .route(&api.hook_path, post(hook::fire))
-        .route(&format!("{}/", api.hook_path), post(hook::fire))
-        .route(&format!("{}/{{*tag}}", api.hook_path), post(hook::fire))
-        .route("/targets", get(targets::matching))
-        .route("/stats", get(stats::stats))
-        .route("/metrics", get(metrics::metrics))
-        .route("/healthz", get(health::is_alive))
-        .route("/readyz", get(health::is_ready));
+        .route(&format!("{}/{{*tag}}", api.hook_path), hook.clone());
+    for (path, answering) in [
+        ("/login", get(login::ask).post(login::log_in)),
+        ("/logout", post(logout::log_out)),
+        ("/token", post(token::make)),
+        ("/run", post(run::run)),
+        ("/minions", get(minions::all).post(minions::begin)),
+        ("/minions/{id}", get(minions::one)),
+        ("/jobs", get(jobs::all)),
+        ("/jobs/{jid}", get(jobs::one)),
+        ("/keys", get(keys::all)),
+        ("/keys/{id}", get(keys::one)),
+        ("/events", get(events::stream)),
+        (&api.hook_path, hook),
+        ("/targets", get(targets::matching)),
+        ("/stats", get(stats::stats)),
+        ("/metrics", get(metrics::metrics)),
+        ("/healthz", get(health::is_alive)),
+        ("/readyz", get(health::is_ready)),
+    ] {
+        // As Salt's, with a slash behind it too. A layer of tower-http would also cut that of a hook's tag.
+        router = router
+            .route(&format!("{path}/"), answering.clone())
+            .route(path, answering);
+    }
     if let Some(path) = api.files.static_path() {
         router = router.route(&format!("{path}/{{*file}}"), get(static_files::file));
     }

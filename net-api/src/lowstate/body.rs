@@ -6,6 +6,7 @@ use saline_client::data::{Value, json, yaml};
 
 use super::Chunk;
 use crate::error::ApiError;
+use crate::format::YAML_TYPES;
 use crate::limits::MAX_CHUNKS;
 
 /// The largest number of fields of a form: each is compared with those before it, before anybody has logged in.
@@ -21,7 +22,7 @@ pub(crate) fn parsed(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
     let kind = kind.split(';').next().unwrap_or_default().trim();
     match kind.to_ascii_lowercase().as_str() {
         "application/x-www-form-urlencoded" => form(body),
-        "application/x-yaml" | "application/yaml" | "text/yaml" | "text/x-yaml" => {
+        kind if YAML_TYPES.contains(&kind) => {
             let text = std::str::from_utf8(body);
             let text = text.map_err(|_| refused("the body is not UTF-8"))?;
             yaml::parse(text).map_err(|error| refused(&format!("the body is not YAML: {error}")))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_client::data::Value;
 use saline_client::messages::{BatchSize, NetapiClient};
-use saline_client::targeting::{CompiledTarget, Target, TargetKind};
+use saline_client::targeting::{CompiledTarget, Target, TargetError, TargetKind, TargetProblem};
 
 use crate::error::ApiError;
 
@@ -53,7 +53,10 @@ impl Chunk {
             None => Ok(None),
             Some(Value::Text(text)) if text.is_empty() => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(_) => Err(bad(format!("{name} has to be a text"))),
+            Some(other) => Err(bad(format!(
+                "{name} has to be a text, not {}",
+                kind_of(other)
+            ))),
         }
     }
 
@@ -178,7 +181,13 @@ impl Chunk {
                     ids.ok_or_else(|| bad("tgt has to be a text, or a list of ids".to_owned()))?;
                 (ids.join(","), TargetKind::List)
             }
-            _ => return Err(bad("tgt is missing: the minions, such as *".to_owned())),
+            None => return Err(bad("tgt is missing: the minions, such as *".to_owned())),
+            Some(other) => {
+                return Err(bad(format!(
+                    "tgt has to be a text, or a list of ids, not {}",
+                    kind_of(other)
+                )));
+            }
         };
         let kind = kind.unwrap_or(default);
         let delimiter = match self.text("delimiter")? {
@@ -192,7 +201,31 @@ impl Chunk {
             }
         };
         let target = Target::with_delimiter(kind, expression, delimiter);
-        target.compile().map_err(|error| bad(error.to_string()))
+        target.compile().map_err(|error| bad(why_refused(&error)))
+    }
+}
+
+/// Returns why a target is refused. What commands call options are fields here.
+fn why_refused(error: &TargetError) -> String {
+    match &error.problem {
+        TargetProblem::Compound { expression, .. } => format!(
+            "`{}` is a compound target, and no glob: POST a chunk that has tgt_type compound",
+            expression.escape_debug()
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// Returns what a value is, without what it holds, which may be a password.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Int(_) | Value::UInt(_) | Value::Float(_) => "a number",
+        Value::Text(_) => "a text",
+        Value::Bytes(_) => "bytes",
+        Value::List(_) => "a list",
+        Value::Map(_) => "a mapping",
     }
 }
 

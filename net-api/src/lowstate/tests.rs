@@ -124,6 +124,31 @@ fn the_older_name_of_the_kind_of_target_counts() {
 }
 
 #[test]
+fn a_refusal_says_what_is_wrong() {
+    let why = |json| one(json).target().unwrap_err().to_string();
+    for (json, expected) in [
+        (r#"{}"#, "tgt is missing: the minions, such as *"),
+        (
+            r#"{"tgt":5}"#,
+            "tgt has to be a text, or a list of ids, not a number",
+        ),
+        (
+            r#"{"tgt":"G@os:x"}"#,
+            "`G@os:x` is a compound target, and no glob: POST a chunk that has tgt_type compound",
+        ),
+        (
+            r#"{"tgt":"*","tgt_type":["glob"]}"#,
+            "tgt_type has to be a text, not a list",
+        ),
+    ] {
+        assert_eq!(why(json), expected, "{json}");
+    }
+    // What may be a password is not repeated.
+    let why = one(r#"{"password":4711}"#).text("password").unwrap_err();
+    assert_eq!(why.to_string(), "password has to be a text, not a number");
+}
+
+#[test]
 fn a_batch_is_made_where_one_is_asked_for() {
     let batch = |json| one(json).batch();
     for json in [

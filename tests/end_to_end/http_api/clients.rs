@@ -202,6 +202,18 @@ fn runners_wheels_and_paths_return_as_salts_do() {
     let get = |path: &str| asked.api.get(path, &asked.alice).expect(200);
     assert_eq!(get("/keys")["return"]["minions"], json!(["web1", "web2"]));
     assert_eq!(get("/keys/web1")["return"]["minions"]["web1"], *finger);
+    let fingers = get("/keys/web*");
+    let fingers = fingers["return"]["minions"].as_object().unwrap();
+    assert_eq!(fingers.len(), 2, "{fingers:?}");
+    for path in ["/keys", "/minions", "/jobs"] {
+        let slash = get(&format!("{path}/"));
+        assert_eq!(slash["return"], get(path)["return"], "{path}");
+    }
+    let token = format!("X-Auth-Token: {}", asked.alice);
+    let yaml = ["-H", "Accept: text/yaml", "-H", &token];
+    let yaml = asked.api.ask("/keys", &yaml);
+    assert!(yaml.head.contains("content-type: text/yaml"), "{yaml:?}");
+    assert!(yaml.body.starts_with("return:\n  minions:\n"), "{yaml:?}");
 
     let minions = get("/minions");
     assert_eq!(minions["return"][0]["web1"]["id"], "web1", "{minions}");

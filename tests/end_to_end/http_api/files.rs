@@ -53,6 +53,12 @@ fn browsers_get_the_application_and_nothing_beside_its_folder() {
         script.head.contains("content-type: text/javascript"),
         "{script:?}"
     );
+    for (path, length) in [("/app", 20), ("/static/a.js", 6)] {
+        let head = api.ask(path, &["-I"]);
+        assert_eq!((head.status, &*head.body), (200, ""), "{head:?}");
+        let length = format!("content-length: {length}\r\n");
+        assert!(head.head.contains(&length), "{head:?}");
+    }
     for path in [
         "/static/minions.txt",
         "/static/link.txt",

@@ -144,6 +144,13 @@ fn arguments_that_a_wheel_does_not_have_are_refused_by_their_names() {
         assert_eq!(refused.status, 400, "{refused:?}");
         assert!(refused.body.contains(name), "{name}: {refused:?}");
     }
+    // No shell has split the call of a wheel.
+    let refused = call(json!({"fun": "key.accept", "match": "web1", "typo": "1"}));
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(
+        refused.body.contains("typo=") && !refused.body.contains("quotes"),
+        "{refused:?}"
+    );
     let fingers = call(json!({"fun": "key.finger", "match": ["web1", "web2"]})).expect(200);
     let fingers = &fingers["return"][0]["data"]["return"]["minions"];
     assert_eq!(fingers.as_object().unwrap().len(), 2, "{fingers}");
