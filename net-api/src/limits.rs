@@ -32,7 +32,7 @@ pub(crate) const TLS_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client may take nothing of what is written to it.
+/// How long a client may take nothing of what is written to it. `write_timeout.rs` has the rate below which it is cut too.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a request may take to be answered; the second is for each chunk of a request that waits for the returns of minions and
