@@ -1,5 +1,6 @@
 //! The processes of a system under measurement: this program under other names.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,13 +10,22 @@ use saline_client::{Client, RunnerSpec};
 use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_protocol::transport::{Clock, Registry};
-use saline_testing::{Folders, Ports, Process, Programs};
+use saline_testing::{Folders, NatsServer, Ports, Process, Programs};
 
 use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
 
-/// Far beyond what anything here takes.
+/// Far beyond what anything here takes, but for the minions of a large swarm.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What is added for each minion: keys are made and handshakes done on cores that master and swarm share.
+const TIMEOUT_OF_A_MINION: Duration = Duration::from_millis(50);
+
+/// What servers of NATS are configured with, as `docs/nats.md` recommends.
+const NATS_CONFIGURATION: &str = "ping_interval: 5s\nping_max: 2\n";
+
+/// What the subjects of the measured master begin with.
+const NATS_SUBJECT: &str = "saline.bench";
 
 /// How often it is looked whether something has become so, where nothing tells.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -31,6 +41,8 @@ pub(crate) struct FleetOptions<'a> {
     pub(crate) sync_spools: bool,
     /// The time between two heartbeats of a minion, in seconds.
     pub(crate) heartbeat: f64,
+    /// The servers of NATS, where that is the transport.
+    pub(crate) nats_servers: usize,
     /// More lines of the master's file, each with its end.
     pub(crate) master: &'a str,
 }
@@ -46,6 +58,8 @@ pub(crate) struct Fleet {
     master: Option<Process>,
     api: Option<Process>,
     swarm: Option<Process>,
+    /// The servers of NATS that carry everything, where that is the transport.
+    nats: Vec<NatsServer>,
     /// Minions beside the swarm, each in a process of its own.
     others: Vec<Process>,
     /// Removed last, when nobody writes there any more.
@@ -65,8 +79,17 @@ impl Fleet {
         let transport = fleet.transport;
         let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
         let ports = Ports::find(transport)?;
+        let nats = match transport {
+            "nats" => NatsServer::cluster(fleet.nats_servers, NATS_CONFIGURATION)
+                .ok_or("nats-server is not installed (Debian: apt-get install nats-server)")?,
+            _ => Vec::new(),
+        };
+        let section = match nats.is_empty() {
+            true => String::new(),
+            false => NatsServer::section(&addresses(&nats), NATS_SUBJECT),
+        };
         let options = format!(
-            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n{}",
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n{section}{}",
             fleet.heartbeat, fleet.master
         );
         let folders = Folders::under(root.path());
@@ -82,6 +105,7 @@ impl Fleet {
             master: None,
             api: None,
             swarm: None,
+            nats,
             others: Vec::new(),
         })
     }
@@ -152,6 +176,13 @@ impl Fleet {
         if self.sync_spools {
             command.arg("--sync-spools");
         }
+        if !self.nats.is_empty() {
+            let servers = addresses(&self.nats);
+            let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+            command
+                .args(["--servers", &servers.join(",")])
+                .args(["--subject", NATS_SUBJECT]);
+        }
         command
     }
 
@@ -198,7 +229,8 @@ impl Fleet {
     }
 
     async fn present(&self, client: &Client, wanted: usize) -> Result<()> {
-        let deadline = Clock.after(TIMEOUT);
+        let minions = u32::try_from(self.minions).unwrap_or(u32::MAX);
+        let deadline = Clock.after(TIMEOUT + TIMEOUT_OF_A_MINION.saturating_mul(minions));
         loop {
             let present = client.runner(RunnerSpec::new("manage.up"))?.end().await?;
             let present = match present.value()? {
@@ -219,6 +251,17 @@ impl Fleet {
     pub(crate) fn master_usage(&self) -> Result<ProcessUsage> {
         let pid = self.master.as_ref().map(Process::pid);
         ProcessUsage::of(pid.ok_or("no master runs")?)
+    }
+
+    /// Returns what the servers of NATS have used together; none where they carry nothing.
+    pub(crate) fn nats_usage(&self) -> Result<Option<ProcessUsage>> {
+        let mut all = ProcessUsage::default();
+        for server in &self.nats {
+            let usage = ProcessUsage::of(server.pid())?;
+            all.cpu += usage.cpu;
+            all.memory += usage.memory;
+        }
+        Ok((!self.nats.is_empty()).then_some(all))
     }
 
     /// Returns what the swarm has used, with the processes among which it is divided.
@@ -267,4 +310,9 @@ impl Fleet {
         let lines = output.iter().filter(|&&byte| byte == b'\n').count();
         Ok(CommandRun { wall, usage, lines })
     }
+}
+
+/// Returns where these servers take clients.
+fn addresses(servers: &[NatsServer]) -> Vec<SocketAddr> {
+    servers.iter().map(NatsServer::address).collect()
 }

@@ -38,7 +38,8 @@ mod timeline;
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 use clap::Parser;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -55,6 +56,19 @@ const NOT_CARRIED_OUT: u8 = 2;
 pub fn end_with_parent() {
     // Without it an orphan stays up until somebody ends it: a pity, and no reason not to start.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// Becomes the server of NATS whose path and arguments this process has got, and which ends when its parent does.
+pub fn nats_server(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    end_with_parent();
+    let Some(path) = arguments.nth(1) else {
+        eprintln!("nats-server: the path of the server is missing");
+        return ExitCode::FAILURE;
+    };
+    // It returns only when it has failed.
+    let error = Command::new(&path).args(arguments).exec();
+    eprintln!("{}: {error}", path.display());
+    ExitCode::FAILURE
 }
 
 /// The whole of `saline-chaos`. The calling process must have one thread.

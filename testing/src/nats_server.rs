@@ -6,16 +6,47 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::processes::{Daemon, Ports};
+use crate::processes::{Daemon, Ports, Programs};
 
 /// Names the program that is used in the place of the system's, to test another version.
 pub const PROGRAM: &str = "SALINE_NATS_SERVER";
+
+/// How a server is started.
+#[derive(Debug, Clone)]
+struct ServerProgram {
+    path: PathBuf,
+    /// The programs of which one, [`NAME`], becomes the server, whose path is its first argument.
+    launcher: Option<Programs>,
+}
+
+/// The name of a server's program.
+pub const NAME: &str = "nats-server";
+
+impl ServerProgram {
+    fn find(launcher: Option<&Programs>) -> Option<Self> {
+        Some(Self {
+            path: NatsServer::program()?,
+            launcher: launcher.cloned(),
+        })
+    }
+
+    fn command(&self) -> Command {
+        match &self.launcher {
+            Some(programs) => {
+                let mut command = programs.command(NAME);
+                command.arg(&self.path);
+                command
+            }
+            None => Command::new(&self.path),
+        }
+    }
+}
 
 /// A server of NATS on a port of loopback that the system has chosen. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct NatsServer {
     folder: tempfile::TempDir,
-    program: PathBuf,
+    program: ServerProgram,
     daemon: Daemon,
     address: SocketAddr,
 }
@@ -26,21 +57,24 @@ impl NatsServer {
     /// # Panics
     /// When the server does not start.
     pub fn start(configuration: &str) -> Option<Self> {
-        let program = Self::program()?;
+        Some(Self::start_by(ServerProgram::find(None)?, configuration))
+    }
+
+    fn start_by(program: ServerProgram, configuration: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("nats.conf");
         std::fs::write(&path, configuration).expect("a configuration");
         let daemon = spawn(&program, &path, "-1");
         let address = listening(&daemon, "client");
-        Some(Self {
+        Self {
             folder,
             program,
             daemon,
             address,
-        })
+        }
     }
 
-    /// Starts a cluster of so many servers, which know each other. One that was killed comes back to it.
+    /// Starts a cluster of so many servers, at least one, which know each other. One that was killed comes back to it.
     ///
     /// # Panics
     /// When one does not start.
@@ -49,11 +83,12 @@ impl NatsServer {
         let ports: Vec<u16> = (0..size).map(port).collect();
         let at = |port: &u16| SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
         let routes: Vec<SocketAddr> = ports.iter().map(at).collect();
-        Self::cluster_behind(&ports, &routes, configuration)
+        Self::cluster_behind(&ports, &routes, configuration, None)
     }
 
     /// Starts a cluster with a server for each of these ports, at which it takes the others' routes. They reach it at its
-    /// address in `routes`, behind which there may be a [link](crate::links::Link).
+    /// address in `routes`, behind which there may be a [link](crate::links::Link). With a `launcher`, one of whose programs is
+    /// [`NAME`], that program is started, and has to become the server whose path and arguments it gets.
     ///
     /// # Panics
     /// When one does not start.
@@ -61,23 +96,24 @@ impl NatsServer {
         ports: &[u16],
         routes: &[SocketAddr],
         configuration: &str,
+        launcher: Option<&Programs>,
     ) -> Option<Vec<Self>> {
+        let program = ServerProgram::find(launcher)?;
         let mut servers: Vec<Self> = Vec::new();
         for (number, (port, own)) in ports.iter().zip(routes).enumerate() {
             let others = routes.iter().filter(|route| *route != own);
             let others: Vec<String> = others.map(|at| format!("\"nats-route://{at}\"")).collect();
-            servers.push(Self::start(&format!(
+            let configuration = format!(
                 "{configuration}\nserver_name: n{number}\ncluster {{ name: c, listen: \"127.0.0.1:{port}\", advertise: \"{own}\", \
                  routes: [{}] }}\n",
                 others.join(", ")
-            ))?);
+            );
+            servers.push(Self::start_by(program.clone(), &configuration));
         }
-        for server in &servers {
-            let others = servers.len() - 1;
-            server
-                .daemon
-                .log
-                .wait_for("Route connection created", others);
+        let others = servers.len().saturating_sub(1);
+        for server in servers.iter().filter(|_| others > 0) {
+            let log = &server.daemon.log;
+            log.wait_for("Route connection created", others);
         }
         Some(servers)
     }
@@ -103,7 +139,7 @@ impl NatsServer {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         folders.push(PathBuf::from("/usr/sbin"));
-        let mut found = folders.into_iter().map(|folder| folder.join("nats-server"));
+        let mut found = folders.into_iter().map(|folder| folder.join(NAME));
         let program = found.find(|program| program.is_file());
         if program.is_none() {
             eprintln!(
@@ -116,6 +152,15 @@ impl NatsServer {
     /// Returns where it takes clients.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the section `nats` of a configuration file whose daemon reaches these servers.
+    pub fn section(servers: &[SocketAddr], subject: &str) -> String {
+        let quoted: Vec<String> = servers.iter().map(|at| format!("'{at}'")).collect();
+        format!(
+            "nats: {{servers: [{}], subject: {subject}}}\n",
+            quoted.join(", ")
+        )
     }
 
     /// Returns its folder, which goes with it.
@@ -149,8 +194,8 @@ impl NatsServer {
     }
 }
 
-fn spawn(program: &std::path::Path, configuration: &std::path::Path, port: &str) -> Daemon {
-    let mut command = Command::new(program);
+fn spawn(program: &ServerProgram, configuration: &std::path::Path, port: &str) -> Daemon {
+    let mut command = program.command();
     command.arg("-c").arg(configuration);
     let daemon = Daemon::spawn(command.args(["-a", "127.0.0.1", "-p", port]));
     daemon.log.wait_for("Server is ready", 1);

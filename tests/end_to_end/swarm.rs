@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use saline_testing::{Daemon, Fleet};
+use saline_testing::{Daemon, Fleet, NatsServer};
 use serde_json::Value;
 
 saline_testing::over_each_transport!(every_minion_of_a_swarm_answers, a_system_is_measured,);
@@ -78,6 +78,31 @@ fn a_system_is_measured(transport: &'static str) {
 }
 
 #[test]
+fn a_system_over_nats_is_measured_with_its_servers() {
+    if NatsServer::program().is_none() {
+        return;
+    }
+    a_system_is_measured("nats");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lines.json");
+    let out = Command::new(env!("CARGO_BIN_EXE_saline-bench"))
+        .args(["system", "--minions", "3", "--transport", "nats"])
+        .args(["--nats-servers", "3", "--only", "pings", "--json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{out:?}");
+    let text = std::fs::read_to_string(file).unwrap();
+    for bench in [
+        "memory of the servers of NATS, a minion",
+        "CPU of the servers of NATS, a ping and minion",
+    ] {
+        assert!(text.contains(bench), "{text}");
+    }
+    assert!(!text.contains("all have answered"), "{text}");
+}
+
+#[test]
 fn a_swarm_that_makes_no_sense_is_refused_in_one_line() {
     for (arguments, says) in [
         (
@@ -98,6 +123,17 @@ fn a_swarm_that_makes_no_sense_is_refused_in_one_line() {
                 "pigeon",
             ],
             "pigeon",
+        ),
+        (
+            &[
+                "--minions",
+                "1",
+                "--master",
+                "127.0.0.1:1",
+                "--transport",
+                "nats",
+            ],
+            "--servers",
         ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_saline-swarm"));

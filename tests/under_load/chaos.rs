@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use saline_protocol::transport::Clock;
-use saline_testing::NatsServer;
+use saline_testing::{NatsServer, Process, TEST_TIMEOUT};
 
 /// Returns the seed of the day, in UTC: the days since 1970.
 fn seed_of_the_day() -> String {
@@ -106,5 +106,52 @@ fn twenty_seconds_of_faults_over_zeromq() {
 fn twenty_seconds_of_faults_over_nats() {
     if NatsServer::program().is_some() {
         twenty_seconds_of_faults("nats");
+    }
+}
+
+/// Returns the processes of servers of NATS that are meant, by their ids and those of their parents.
+fn servers_of_nats(is_meant: impl Fn(u32, u32) -> bool) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_server = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name stands in parentheses, and behind it the state and the parent.
+        let Some((name, rest)) = stat.rsplit_once(')') else {
+            return false;
+        };
+        let mut fields = rest.split_whitespace();
+        let is_running = fields.next().is_some_and(|state| state != "Z");
+        let parent = fields.next().and_then(|parent| parent.parse().ok());
+        let is_meant = parent.is_some_and(|parent| is_meant(*pid, parent));
+        is_running && is_meant && name.ends_with("(nats-server")
+    };
+    pids.filter(is_server).collect()
+}
+
+#[test]
+fn servers_of_nats_end_with_a_run_that_is_killed() {
+    if NatsServer::program().is_none() {
+        return;
+    }
+    let _turn = crate::turn();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-chaos"));
+    command.args(["--transport", "nats", "--seconds", "60", "--minions", "2"]);
+    let mut run = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::null())).unwrap();
+    let chaos = run.pid();
+    let until = Clock.after(TEST_TIMEOUT);
+    let servers = loop {
+        let servers = servers_of_nats(|_, parent| parent == chaos);
+        // Before it has become the server it has the name of the run's program.
+        if servers.len() == 3 {
+            break servers;
+        }
+        assert!(Clock.now() < until, "{} servers", servers.len());
+        std::thread::yield_now();
+    };
+    run.kill();
+    let until = Clock.after(TEST_TIMEOUT);
+    while !servers_of_nats(|pid, _| servers.contains(&pid)).is_empty() {
+        assert!(Clock.now() < until, "servers of NATS outlive the run");
+        std::thread::yield_now();
     }
 }

@@ -55,6 +55,7 @@ impl Setting {
             minions: 1,
             sync_spools: false,
             heartbeat: 15.0,
+            nats_servers: 1,
             master: &options(port, &users),
         })?;
         write_users(&fleet, &users)?;

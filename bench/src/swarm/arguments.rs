@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use saline_protocol::transport::{HostPort, Registry};
+use saline_protocol::transport::{HostPort, OptionValue, Registry};
 
 use crate::Result;
 
@@ -23,6 +23,12 @@ pub(super) struct SwarmArguments {
     /// Where the master takes requests
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub(super) master: HostPort,
+    /// The servers of NATS, where the transport is nats
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = host_port)]
+    pub(super) servers: Vec<HostPort>,
+    /// What the subjects of the master begin with, where the transport is nats
+    #[arg(long, value_name = "TEXT", default_value = "saline")]
+    pub(super) subject: String,
     /// Keep keys and spools in this folder, and use those that are there; a temporary one otherwise
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
@@ -46,6 +52,9 @@ pub(super) struct SwarmArguments {
     pub(super) is_share: bool,
 }
 
+/// The transport whose minions reach their master through servers.
+pub(super) const NATS: &str = "nats";
+
 fn host_port(text: &str) -> Result<HostPort, String> {
     let parsed = text.rsplit_once(':').and_then(|(host, port)| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -65,7 +74,27 @@ impl SwarmArguments {
         if self.minions == 0 || self.workers == 0 || self.each == Some(0) {
             return Err("every number is at least 1".into());
         }
+        if (self.transport == NATS) == self.servers.is_empty() {
+            return Err(
+                "--servers names the servers of NATS, and belongs to --transport nats".into(),
+            );
+        }
         Ok(self)
+    }
+
+    /// Returns the section of the transport in the file of a minion.
+    pub(super) fn section(&self) -> Vec<(String, OptionValue)> {
+        if self.transport != NATS {
+            return Vec::new();
+        }
+        let servers = self.servers.iter().map(ToString::to_string).collect();
+        vec![
+            ("servers".to_owned(), OptionValue::List(servers)),
+            (
+                "subject".to_owned(),
+                OptionValue::Text(self.subject.clone()),
+            ),
+        ]
     }
 
     /// Returns the id of minion `number`.

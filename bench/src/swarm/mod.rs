@@ -136,6 +136,9 @@ fn config(
     config.master_port = arguments.master.port;
     config.master = vec![arguments.master.clone()];
     config.transport = vec![arguments.transport.clone()];
+    config
+        .transport_options
+        .insert(arguments.transport.clone(), arguments.section());
     config.id = Some(MinionId::parse(&id)?);
     config.acceptance_wait = ACCEPTANCE_WAIT;
     config.spool_sync_always = arguments.sync_spools;

@@ -95,6 +95,12 @@ fn start(arguments: &SwarmArguments, root: &Path, share: Share) -> std::io::Resu
     if arguments.sync_spools {
         command.arg("--sync-spools");
     }
+    if !arguments.servers.is_empty() {
+        let servers: Vec<String> = arguments.servers.iter().map(ToString::to_string).collect();
+        command
+            .args(["--servers", &servers.join(",")])
+            .args(["--subject", &arguments.subject]);
+    }
     command
         .args(["--share", "--transport", &arguments.transport])
         .args(["--master", &arguments.master.to_string()])

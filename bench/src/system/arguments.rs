@@ -6,6 +6,17 @@ use saline_protocol::transport::Registry;
 
 use crate::Result;
 
+/// A measurement that is made alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Only {
+    /// What the system needs while nothing happens
+    Idle,
+    /// The command line's test.ping on all minions
+    Pings,
+    /// The time until all are back after the master was killed
+    Recovery,
+}
+
 /// The arguments of `system`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SystemArguments {
@@ -40,9 +51,12 @@ pub(crate) struct SystemArguments {
     /// How long the system is watched while nothing happens
     #[arg(long, value_name = "S", default_value_t = 30.0)]
     pub(super) idle: f64,
-    /// Measure nothing but that
-    #[arg(long)]
-    pub(super) only_idle: bool,
+    /// Measure only this after the start of all minions
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(super) only: Option<Only>,
+    /// The servers of NATS in the cluster between master and minions, where the transport is nats
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) nats_servers: usize,
     /// How often minions send a heartbeat
     #[arg(long, value_name = "S", default_value_t = 15.0)]
     pub(super) heartbeat: f64,
@@ -60,7 +74,7 @@ impl SystemArguments {
         for transport in &self.transport {
             registry.get(transport)?;
         }
-        if self.minions.contains(&0) || self.repeat == 0 {
+        if self.minions.contains(&0) || self.repeat == 0 || self.nats_servers == 0 {
             return Err("every number is at least 1".into());
         }
         if !(0.01..=600.0).contains(&self.seconds) {

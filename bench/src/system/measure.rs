@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use std::sync::Arc;
 
+use super::arguments::Only;
 use super::latency;
 use super::setting::{Setting, ping};
 use crate::Result;
@@ -52,11 +53,21 @@ pub(super) async fn all(
         "memory a minion, after the start",
         show,
     )?;
-    nothing(setting, &fleet, show).await?;
-    if setting.only_idle {
+    if let Some(only) = setting.only {
+        match only {
+            Only::Idle => nothing(setting, &fleet, show).await?,
+            Only::Pings => pings(setting, &fleet, show).await?,
+            Only::Recovery => {
+                client.shutdown().await;
+                let last = recovery(setting, &mut fleet, registry, show).await?;
+                last.shutdown().await;
+                return Ok(());
+            }
+        }
         client.shutdown().await;
         return Ok(());
     }
+    nothing(setting, &fleet, show).await?;
     pings(setting, &fleet, show).await?;
     jobs(setting, &client, show).await?;
     returns(setting, &fleet, &client, show).await?;
@@ -94,7 +105,13 @@ fn memory(
     let each = grown as f64 / 1024.0 / setting.minions as f64;
     show(setting.row(bench, "KiB", vec![each]))?;
     let swarm = fleet.swarm_usage()?.memory as f64 / 1024.0 / setting.minions as f64;
-    show(setting.row("memory of a minion in the swarm", "KiB", vec![swarm]))
+    show(setting.row("memory of a minion in the swarm", "KiB", vec![swarm]))?;
+    if let Some(usage) = fleet.nats_usage()? {
+        let each = usage.memory as f64 / 1024.0 / setting.minions as f64;
+        let bench = "memory of the servers of NATS, a minion";
+        show(setting.row(bench, "KiB", vec![each]))?;
+    }
+    Ok(())
 }
 
 /// What the master and the swarm need while nothing happens: heartbeats, pings of connections, and regular upkeep.
@@ -133,6 +150,7 @@ async fn pings(
     let ping = ["-t", "60", "*", "test.ping"];
     fleet.saline(&ping).await?;
     let (master, swarm) = (fleet.master_usage()?.cpu, fleet.swarm_usage()?.cpu);
+    let servers = fleet.nats_usage()?;
     let (mut walls, mut client) = (Vec::new(), Duration::ZERO);
     for _ in 0..times {
         let run = fleet.saline(&ping).await?;
@@ -148,6 +166,11 @@ async fn pings(
     let swarm = each(fleet.swarm_usage()?.cpu.saturating_sub(swarm));
     show(setting.row("CPU of the master, a ping and minion", "us", master))?;
     show(setting.row("CPU of the minion, a ping and minion", "us", swarm))?;
+    if let (Some(now), Some(before)) = (fleet.nats_usage()?, servers) {
+        let each = each(now.cpu.saturating_sub(before.cpu));
+        let bench = "CPU of the servers of NATS, a ping and minion";
+        show(setting.row(bench, "us", each))?;
+    }
     show(setting.row(
         "CPU of the command line, a ping and minion",
         "us",

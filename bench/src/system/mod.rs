@@ -38,7 +38,8 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
                 repeat: wanted.repeat,
                 large: wanted.large,
                 idle: wanted.idle,
-                only_idle: wanted.only_idle,
+                only: wanted.only,
+                nats_servers: wanted.nats_servers,
                 heartbeat: wanted.heartbeat,
             };
             runtime.block_on(measure::all(&setting, &registry, &mut show))?;

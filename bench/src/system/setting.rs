@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use saline_client::{Client, JobSpec, Progress};
 
+use super::arguments::Only;
 use crate::Result;
 use crate::fleet::FleetOptions;
 use crate::row::Row;
@@ -22,8 +23,10 @@ pub(super) struct Setting<'a> {
     pub(super) large: u64,
     /// How long the idle system is watched, in seconds.
     pub(super) idle: f64,
-    /// Whether nothing else is measured.
-    pub(super) only_idle: bool,
+    /// What is measured beside the start.
+    pub(super) only: Option<Only>,
+    /// The servers of NATS, where that is the transport.
+    pub(super) nats_servers: usize,
     /// The time between two heartbeats of a minion, in seconds.
     pub(super) heartbeat: f64,
 }
@@ -36,6 +39,7 @@ impl Setting<'_> {
             minions: self.minions,
             sync_spools: self.sync_spools,
             heartbeat: self.heartbeat,
+            nats_servers: self.nats_servers,
             master: "",
         }
     }

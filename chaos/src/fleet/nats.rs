@@ -6,6 +6,7 @@ use saline_testing::links::{Carries, Link};
 use saline_testing::{NatsServer, Ports};
 use tokio::sync::Mutex;
 
+use super::processes::launcher;
 use crate::error::{ChaosError, Result};
 use crate::plan::NODES;
 
@@ -36,11 +37,11 @@ impl NatsCluster {
         }
         let link = Link::open(Carries::Streams, &routes).await;
         let behind: Vec<SocketAddr> = routes.iter().map(|(here, _)| *here).collect();
-        let nodes =
-            NatsServer::cluster_behind(&ports, &behind, CONFIGURATION).ok_or_else(|| {
-                let why = "nats-server is not installed (Debian: apt-get install nats-server)";
-                ChaosError::Command(why.to_owned())
-            })?;
+        let nodes = NatsServer::cluster_behind(&ports, &behind, CONFIGURATION, Some(&launcher()))
+            .ok_or_else(|| {
+            let why = "nats-server is not installed (Debian: apt-get install nats-server)";
+            ChaosError::Command(why.to_owned())
+        })?;
         Ok(Self {
             clients: nodes.iter().map(NatsServer::address).collect(),
             nodes: nodes.into_iter().map(Mutex::new).collect(),
@@ -55,11 +56,8 @@ impl NatsCluster {
 
     /// Returns the section `nats` of a file whose daemon reaches the servers at `host`.
     pub(crate) fn section(&self, host: IpAddr) -> String {
-        let at = |server: &SocketAddr| format!("'{}'", SocketAddr::new(host, server.port()));
-        let servers: Vec<String> = self.clients.iter().map(at).collect();
-        format!(
-            "nats: {{servers: [{}], subject: saline.chaos}}\n",
-            servers.join(", ")
-        )
+        let at = |server: &SocketAddr| SocketAddr::new(host, server.port());
+        let servers: Vec<SocketAddr> = self.clients.iter().map(at).collect();
+        NatsServer::section(&servers, "saline.chaos")
     }
 }

@@ -15,8 +15,13 @@ pub(super) const ROOT: &str = "SALINE_CHAOS_ROOT";
 
 /// Returns a command that runs this program as `name`.
 pub(super) fn program(name: &str) -> Command {
+    launcher().command(name)
+}
+
+/// Returns this program, under any name.
+pub(super) fn launcher() -> Programs {
     // Not by its path: a build may replace the file while a run goes on.
-    Programs::File("/proc/self/exe".into()).command(name)
+    Programs::File("/proc/self/exe".into())
 }
 
 /// Kills every process of an instance: the daemon and all that its jobs started, also in other groups.
