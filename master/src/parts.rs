@@ -9,7 +9,7 @@ use saline_exec::Program;
 use saline_messages::random;
 use saline_messages::{MinionId, ProtocolVersions};
 use saline_pam::PamHelper;
-use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
+use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, Registry, ServerControl};
 use saline_schedule::{Scheduler, SchedulerFiles};
 use tokio::sync::Semaphore;
 
@@ -66,6 +66,7 @@ pub(crate) struct MasterParts {
     event_waits: EventWaits,
     denied: DeniedPeers,
     listeners: Arc<[Endpoint]>,
+    registry: Registry,
     versions: ProtocolVersions,
     context: Context,
     clock: MasterClock,
@@ -113,6 +114,7 @@ impl MasterParts {
         controls: Arc<[Arc<dyn ServerControl>]>,
         bus: Arc<dyn Publisher>,
         listeners: Arc<[Endpoint]>,
+        registry: Registry,
         programs: PillarPrograms,
         context: &Context,
     ) -> Result<Self, MasterError> {
@@ -194,6 +196,7 @@ impl MasterParts {
             denied: DeniedPeers::default(),
             refused_handshakes: Arc::default(),
             listeners,
+            registry,
             config,
             versions: ProtocolVersions::OURS,
         };
@@ -516,6 +519,8 @@ impl MasterParts {
             cancel: self.cancel_verb(),
             key_order: self.key_order(),
             listeners: Arc::clone(&self.listeners),
+            registry: self.registry.clone(),
+            transport_options: self.config.transport_options.clone(),
             versions: self.versions,
             settings: self.settings.clone(),
             files: self.files.clone(),

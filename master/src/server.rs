@@ -210,6 +210,7 @@ impl Master {
                 .iter()
                 .map(|s| s.bound.requests.clone())
                 .collect(),
+            registry.clone(),
             PillarPrograms::beside(&programs.exec),
             &context,
         )?

@@ -58,6 +58,7 @@ impl TestMaster {
             Arc::from([Arc::clone(&server.control)]),
             server.publisher,
             Arc::from([]),
+            Registry::new(),
             PillarPrograms::in_this_test(),
             &context,
         )

@@ -12,7 +12,7 @@
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
 //! | `cached_jobs` | jobs that the store has no more, from the database that `master_job_cache` names |
-//! | `audit`, `auth`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `pillar`, `reactor`, `state`, `store` | the functions |
+//! | `audit`, `auth`, `batch`, `cache`, `clock`, `config`, `doc`, `event`, `fileserver`, `jobs`, `manage`, `mine`, `nats`, `pillar`, `reactor`, `state`, `store` | the functions |
 //! | `wheels` | those about keys and the configuration, which clients of Salt call as `wheel` |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
@@ -39,6 +39,7 @@ mod job_report;
 mod jobs;
 mod manage;
 mod mine;
+mod nats;
 mod parts;
 mod pillar;
 mod reactor;
@@ -66,7 +67,7 @@ pub use task::Runners;
 type Functions = &'static [&'static Function<Run>];
 
 /// The modules of every master.
-const MODULES: [NamedModule<Run>; 16] = [
+const MODULES: [NamedModule<Run>; 17] = [
     ("audit", audit::FUNCTIONS),
     ("auth", auth::FUNCTIONS),
     ("batch", batch::FUNCTIONS),
@@ -79,6 +80,7 @@ const MODULES: [NamedModule<Run>; 16] = [
     ("jobs", jobs::FUNCTIONS),
     ("manage", manage::FUNCTIONS),
     ("mine", mine::FUNCTIONS),
+    ("nats", nats::FUNCTIONS),
     ("pillar", pillar::FUNCTIONS),
     ("reactor", reactor::FUNCTIONS),
     ("state", state::FUNCTIONS),

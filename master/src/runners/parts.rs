@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use saline_channel::KeyError;
+use saline_config::TransportOptions;
 use saline_functions::Failure;
 use saline_messages::ProtocolVersions;
-use saline_protocol::transport::{Clock, Context, Endpoint};
+use saline_protocol::transport::{Clock, Context, Endpoint, Registry};
 use saline_returners::JobCache;
 
 use crate::audit::Audit;
@@ -43,6 +44,10 @@ pub(crate) struct RunnerParts {
     pub(crate) key_order: KeyOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.
     pub(crate) listeners: Arc<[Endpoint]>,
+    /// The transports of this program.
+    pub(crate) registry: Registry,
+    /// The sections of transports in the configuration, as the master has read them when it started.
+    pub(crate) transport_options: TransportOptions,
     /// The protocol versions that the master speaks.
     pub(crate) versions: ProtocolVersions,
     pub(crate) settings: LiveSettings,

@@ -21,7 +21,8 @@ use async_trait::async_trait;
 
 use self::client::LayeredClient;
 use crate::transport::{
-    Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
+    BrokerUsers, Capabilities, Client, Context, Endpoint, OptionSpec, Options, Result, ServeAt,
+    Server, Transport,
 };
 
 /// Puts `transport` into the layer. What the limits refuse is counted as a request that failed.
@@ -47,6 +48,10 @@ impl Transport for Layered {
 
     fn options(&self) -> &'static [OptionSpec] {
         self.inner.options()
+    }
+
+    fn broker_permissions(&self, options: &Options, users: &BrokerUsers) -> Option<Result<String>> {
+        self.inner.broker_permissions(options, users)
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {

@@ -135,4 +135,4 @@ pub use source_places::{NoPlace, SourcePlaces};
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_TOPIC_BYTES, MAX_TOPIC_SEGMENTS, Topic, TopicError, TopicFilter};
-pub use transport::Transport;
+pub use transport::{BrokerUsers, Transport};

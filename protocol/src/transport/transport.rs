@@ -5,7 +5,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server};
+use super::{
+    Capabilities, Client, Context, Endpoint, OptionSpec, Options, Result, ServeAt, Server,
+};
+
+/// Who logs in at the broker that a backend has between its two ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerUsers {
+    /// The user of the serving side; none for the one in the backend's section.
+    pub server: Option<String>,
+    /// The users of clients, each of which may be shared by several.
+    pub clients: Vec<String>,
+}
 
 /// A way for messages to travel. Implement this, pass the conformance suite, and a master and its
 /// minions run on it.
@@ -39,6 +50,19 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// that a backend finds in [`Endpoint::options`](super::Endpoint::options) only what it declared.
     fn options(&self) -> &'static [OptionSpec] {
         &[]
+    }
+
+    /// Returns what the configuration of the broker says of these users, who reach each other with `options` of its section: each
+    /// with what it may do there, and no more. None for a backend without a broker that knows users.
+    ///
+    /// # Errors
+    /// `Config`: the broker could not tell the users apart, or there can be no such user.
+    fn broker_permissions(
+        &self,
+        _options: &Options,
+        _users: &BrokerUsers,
+    ) -> Option<Result<String>> {
+        None
     }
 
     /// Starts a server. When it returns, every address of the endpoint is bound and connections are

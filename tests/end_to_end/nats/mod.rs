@@ -6,6 +6,7 @@
 )]
 
 mod deaths;
+mod permissions;
 
 use std::time::{Duration, Instant};
 

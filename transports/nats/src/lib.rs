@@ -18,6 +18,7 @@
 //! | `claim.rs` | taking a name that nobody else serves |
 //! | `listen.rs` | binding, accepting, and dialling NATS again when the link breaks |
 //! | `options.rs` | the options of the section `nats` |
+//! | `permissions.rs` | what the configuration of NATS lets each user do |
 //!
 //! The user in a subject is what NATS has authenticated, so that permissions of a server can be about it. It is the
 //! *source* of a connection, and never a minion's id, which a transport does not know. Nothing is ever published to a
@@ -33,6 +34,7 @@ mod hello_queue;
 mod listen;
 mod message;
 mod options;
+mod permissions;
 mod pipe;
 mod protocol;
 mod serving;
@@ -47,7 +49,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use saline_engine::Connections;
 use saline_protocol::transport::{
-    Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
+    BrokerUsers, Capabilities, Client, Context, Endpoint, OptionSpec, Options, Result, ServeAt,
+    Server, Transport,
 };
 
 use dial::NatsDialer;
@@ -106,6 +109,10 @@ impl Transport for Nats {
 
     fn options(&self) -> &'static [OptionSpec] {
         options::SPECS
+    }
+
+    fn broker_permissions(&self, options: &Options, users: &BrokerUsers) -> Option<Result<String>> {
+        Some(permissions::text(options, users))
     }
 
     async fn serve(&self, at: ServeAt, mut context: Context) -> Result<Server> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use saline_protocol::transport::{
-    Address, Endpoint, Error, ErrorKind, HostPort, OptionKind, OptionSpec, Result,
+    Address, Endpoint, Error, ErrorKind, HostPort, OptionKind, OptionSpec, Options, Result,
 };
 use zeroize::Zeroizing;
 
@@ -111,12 +111,7 @@ impl NatsOptions {
                 "nats:servers has to name the servers of NATS: `nats: {servers: [nats1:4222, nats2:4222]}`",
             ));
         }
-        let subject = options.text("subject").unwrap_or("saline");
-        let subjects = Subjects::parse(subject).ok_or_else(|| {
-            bad(format!(
-                "nats:subject {subject:?}: it takes letters, digits, _ and -, with dots between"
-            ))
-        })?;
+        let subjects = subjects(options)?;
         Ok(Self {
             endpoint: Endpoint {
                 scheme: endpoint.scheme.clone(),
@@ -148,6 +143,19 @@ impl NatsOptions {
     }
 }
 
+/// Returns the subjects of a master.
+///
+/// # Errors
+/// `Config` for a prefix that cannot be.
+pub(crate) fn subjects(options: &Options) -> Result<Subjects> {
+    let subject = options.text("subject").unwrap_or("saline");
+    Subjects::parse(subject).ok_or_else(|| {
+        bad(format!(
+            "nats:subject {subject:?}: it takes letters, digits, _ and -, with dots between"
+        ))
+    })
+}
+
 fn authentication(endpoint: &Endpoint) -> Result<Authentication> {
     let text = |name| endpoint.options.text(name);
     let secret = |name| text(name).map(|text| Zeroizing::new(text.to_owned()));
@@ -174,13 +182,13 @@ fn authentication(endpoint: &Endpoint) -> Result<Authentication> {
     Ok(secret("token").map_or(Authentication::Nothing, Authentication::Token))
 }
 
-fn bad(why: impl Into<String>) -> Error {
+pub(crate) fn bad(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, why.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::transport::{OptionValue, Options};
+    use saline_protocol::transport::OptionValue;
 
     use super::*;
 

@@ -40,6 +40,11 @@ impl Subjects {
         format!("{}.down.{user}.{connection}", self.0)
     }
 
+    /// Every subject at which a server sends messages of a connection.
+    pub(crate) fn down_of_all(&self) -> String {
+        format!("{}.down.>", self.0)
+    }
+
     /// Where a server says that it serves from now on.
     pub(crate) fn all(&self) -> String {
         format!("{}.all", self.0)

@@ -13,6 +13,7 @@ use tokio_util::either::Either;
 pub(crate) use authentication::{Authentication, Login};
 pub(crate) use handshake::{Connector, Established};
 pub(crate) use link::{Handler, Link, LinkEnd, Next, broken};
+pub(crate) use nkey::is_public_key;
 
 /// A connection to a server, in the clear or with TLS.
 type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;

@@ -14,7 +14,7 @@ const SEED: u8 = 18 << 3;
 /// The prefix of a user: its text begins with `U`.
 const USER: u8 = 20 << 3;
 
-/// The bytes of a seed without prefix and checksum.
+/// The bytes of a seed, and of a public key, without prefix and checksum.
 const SEED_BYTES: usize = 32;
 
 /// A text is not the seed of a user.
@@ -74,6 +74,17 @@ impl Nkey {
     pub(crate) fn sign(&self, nonce: &str) -> String {
         URL_SAFE_NO_PAD.encode(self.pair.sign(nonce.as_bytes()))
     }
+}
+
+/// Whether a text is the public key of a user, with a checksum that fits.
+pub(crate) fn is_public_key(text: &str) -> bool {
+    let Some(bytes) = decode(text) else {
+        return false;
+    };
+    let Some((body, sum)) = bytes.split_at_checked(1 + SEED_BYTES) else {
+        return false;
+    };
+    body.first() == Some(&USER) && checksum(body).to_le_bytes() == sum
 }
 
 /// Returns the bytes of a text in Base32 without padding; none when it is none.
@@ -139,6 +150,15 @@ mod tests {
     #[test]
     fn the_public_key_is_that_of_the_seed() {
         assert_eq!(Nkey::of_seed(EXAMPLE).unwrap().public(), PUBLIC);
+    }
+
+    #[test]
+    fn a_public_key_is_told_from_a_name() {
+        assert!(is_public_key(PUBLIC));
+        let mistyped = PUBLIC.replacen('X', "Y", 1);
+        for other in ["", "UMBRELLA", "web1", EXAMPLE, &mistyped, &PUBLIC[..54]] {
+            assert!(!is_public_key(other), "{other}");
+        }
     }
 
     #[test]
