@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -55,26 +56,48 @@ impl ClusterFleet {
         text.lines().count()
     }
 
-    /// Gives jobs for all minions one after the other until `is_over`, each as an operator does, and returns what each printed.
-    fn load(&self, is_over: &AtomicBool) -> Vec<CommandOutput> {
-        let mut jobs = Vec::new();
-        while !is_over.load(Ordering::Relaxed) {
-            let command = format!("echo ran >> {}", self.runs_file(jobs.len()));
-            let number = format!("{{number: {}}}", jobs.len());
-            let arguments = ["*", "cmd.run", &command, "--metadata", &number];
+    /// Gives jobs for all minions one after the other until the load ends, each as an operator does.
+    fn give_jobs(&self, load: &Load) {
+        while !load.is_over.load(Ordering::Relaxed) {
+            let number = load.begun.fetch_add(1, Ordering::Relaxed);
+            let command = format!("echo ran >> {}; sleep 1", self.runs_file(number));
+            let metadata = format!("{{number: {number}}}");
+            let arguments = ["*", "cmd.run", &command, "--metadata", &metadata];
             let format = ["--out", "json", "--static", "-t", "30"];
-            jobs.push(self.fleet.saline(&[&arguments[..], &format].concat()));
+            let said = self.fleet.saline(&[&arguments[..], &format].concat());
+            load.ended.lock().unwrap().push((number, said));
         }
-        jobs
+    }
+}
+
+/// Jobs that are given while servers of NATS are disturbed.
+#[derive(Default)]
+struct Load {
+    is_over: AtomicBool,
+    begun: AtomicUsize,
+    /// The jobs that have ended, with what each printed.
+    ended: Mutex<Vec<(usize, CommandOutput)>>,
+}
+
+impl Load {
+    /// Waits until so many more jobs have ended: others have begun by then.
+    fn go_on(&self, jobs: usize) {
+        let ended = || self.ended.lock().unwrap().len();
+        let wanted = ended() + jobs;
+        let until = Instant::now() + TEST_TIMEOUT;
+        while ended() < wanted {
+            assert!(Instant::now() < until, "{} jobs have ended", ended());
+            std::thread::yield_now();
+        }
     }
 }
 
 /// Ends the load also when a test fails.
-struct Ending<'a>(&'a AtomicBool);
+struct Ending<'a>(&'a Load);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -118,11 +141,14 @@ fn each_server_in_turn(disturb: impl Fn(&mut NatsServer), mend: impl Fn(&mut Nat
         return;
     };
     let mut servers = std::mem::take(&mut over.servers);
-    let is_over = AtomicBool::new(false);
-    let told = std::thread::scope(|scope| {
-        let ending = Ending(&is_over);
-        let jobs = scope.spawn(|| over.load(&is_over));
+    let load = Load::default();
+    std::thread::scope(|scope| {
+        let _ending = Ending(&load);
+        for _ in 0..2 {
+            scope.spawn(|| over.give_jobs(&load));
+        }
         for server in &mut servers {
+            load.go_on(2);
             disturb(server);
             let disturbed = Instant::now();
             // Presence ends only when a heartbeat is missed, so it proves nothing here: an answer of all does.
@@ -138,12 +164,11 @@ fn each_server_in_turn(disturb: impl Fn(&mut NatsServer), mend: impl Fn(&mut Nat
             eprintln!("all answer {:?} after the fault", disturbed.elapsed());
             mend(server);
         }
-        drop(ending);
-        jobs.join().unwrap()
+        load.go_on(2);
     });
-    assert!(told.len() > servers.len(), "{} jobs", told.len());
     present_within(BACK_AFTER_NODE, &over.fleet, &MINIONS);
-    for (number, said) in told.iter().enumerate() {
+    let ended = load.ended.into_inner().unwrap();
+    for (number, said) in ended {
         let attached: BTreeMap<String, serde_json::Value> =
             serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
         for id in MINIONS {
