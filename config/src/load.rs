@@ -13,7 +13,9 @@ use crate::given_values::GivenValues;
 use crate::nearest::nearest;
 use crate::role::Role;
 use crate::salt_options::is_salt_option;
-use crate::salt_replacements::{instead_of, is_met, is_off, replacement_of, restricts};
+use crate::salt_replacements::{
+    instead_of, is_met, is_off, other_name_of, replacement_of, restricts,
+};
 use crate::secrecy::{self, Secrecy};
 use crate::sections::{self, TransportOption};
 use crate::{ConfigError, MetricsAddress, Paths};
@@ -231,6 +233,9 @@ fn at_key(setting: &Setting, message: String) -> ConfigError {
 }
 
 fn unknown<C: Role>(name: &str, schemes: &[&str]) -> String {
+    if let Some(ours) = other_name_of(name).filter(|_| C::FILE == "master") {
+        return format!("unknown option {name:?}; did you mean {ours:?}?");
+    }
     let names = C::OPTIONS.iter().map(|option| option.name);
     match nearest(name, names.chain(schemes.iter().copied())) {
         Some(near) => format!("unknown option {name:?}; did you mean {near:?}?"),

@@ -96,3 +96,11 @@ pub(crate) fn replacement_of(name: &str, node: &Node) -> Option<String> {
     };
     Some(instead.to_owned())
 }
+
+/// Returns the option of a master that is meant by a name that neither it nor Salt has, if one is known.
+pub(crate) fn other_name_of(name: &str) -> Option<&'static str> {
+    match name {
+        "pillar_safe_grains" | "pillar_trusted_grains" | "safe_grains" => Some("trusted_grains"),
+        _ => None,
+    }
+}

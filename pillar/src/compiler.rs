@@ -310,9 +310,25 @@ impl<'a> Compiler<'a> {
                 content: Rc::new(content),
             }),
             Err(error) => {
-                self.errors.push(error.to_string());
+                let hint = self.grain_hint(&error);
+                self.errors.push(format!("{error}{hint}"));
                 None
             }
+        }
+    }
+
+    /// Returns what is told beside the error of a template that uses a grain which is not there, since minions are not believed it.
+    fn grain_hint(&self, error: &RenderError) -> &'static str {
+        let Some(rest) = error.message.strip_prefix("`grains") else {
+            return "";
+        };
+        let name = rest.trim_start_matches(['.', '[', '\'']);
+        let name = name.split(['.', '[', ']', '\'', '`']).next();
+        match name {
+            Some(name) if !self.options.trusted_grains.contains(name) => {
+                ": in a pillar a grain counts once the master's `trusted_grains` lists it"
+            }
+            _ => "",
         }
     }
 
@@ -411,7 +427,8 @@ impl<'a> Compiler<'a> {
                 return Vec::new();
             }
             Err(error) => {
-                self.wrong(&error.to_string());
+                let hint = self.grain_hint(&error);
+                self.wrong(&format!("{error}{hint}"));
                 return Vec::new();
             }
         };

@@ -1,13 +1,24 @@
 //! Terms over pillar. Only a master has the pillars of minions, so it finds out which terms each one matches, and puts ids in
 //! the place of the terms: what is searched for in pillars reaches no minion.
 
+use std::borrow::Cow;
 use std::cell::Cell;
+
+use saline_data::MASK;
 
 use super::error::TargetError;
 use super::expression::{Expression, Term};
 use super::{MAX_TERMS, Target, TargetKind};
 
 const WORDS: usize = MAX_TERMS.div_ceil(64);
+
+/// Returns the pattern of a term over pillar without what it searches for.
+fn masked_pattern(pattern: &str, delimiter: char) -> String {
+    match pattern.split_once(delimiter) {
+        Some((key, _)) => format!("{key}{delimiter}{MASK}"),
+        None => MASK.to_owned(),
+    }
+}
 
 /// Which terms over pillar of one target the pillar of a minion matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +50,33 @@ impl Target {
             }),
             kind => kind.needs_pillar(),
         }
+    }
+
+    /// Returns the expression as it may be written down: of each term over pillar it has the first key, and what is searched for is
+    /// masked. One that is malformed is masked whole if it may have such a term.
+    pub fn masked(&self) -> Cow<'_, str> {
+        if self.kind.needs_pillar() {
+            return masked_pattern(&self.expression, ':').into();
+        }
+        let may_have_term = |letter: char| {
+            let mut words = self.expression.split('@');
+            words.next_back();
+            words.any(|before| before.contains(letter))
+        };
+        if self.kind != TargetKind::Compound || !['I', 'J'].into_iter().any(may_have_term) {
+            return self.expression.as_str().into();
+        }
+        let masked = self.parse().and_then(|expression| {
+            expression.replace(&|term| {
+                Ok(term.kind.needs_pillar().then(|| {
+                    Expression::Term(Term {
+                        pattern: masked_pattern(&term.pattern, term.delimiter),
+                        ..term.clone()
+                    })
+                }))
+            })
+        });
+        masked.map_or(MASK.into(), |expression| expression.to_string().into())
     }
 
     /// Replaces the terms over pillar with ids. `included` are the minions that the target includes, with the terms that their pillars

@@ -200,6 +200,18 @@ fn a_pillar_is_its_minions_own_and_is_shown_by_mistake_nowhere() {
         serde_json::json!({"password": "of-db-77c2"})
     );
 
+    // What targets search for in pillars is a value too.
+    let by_pillar = ["-I", "password:of-db-77c2", "test.ping"];
+    let said = fleet.saline(&by_pillar).expect(0).stdout;
+    assert!(said.contains("db1") && !said.contains("web1"), "{said}");
+    let compound = ["-C", "web1 and I@password:of-web-1f3a", "test.ping"];
+    fleet.saline(&compound).expect(0);
+    let audit = fs::read_to_string(fleet.path("master/var/log/saline/master-audit.log")).unwrap();
+    for target in ["password:**********", "web1 and I@password:**********"] {
+        let target = format!("\"target\": \"{target}\"");
+        assert!(audit.contains(&target), "{target} is not in {audit}");
+    }
+
     // A run whose return is kept does not keep what is secret.
     let kept = ["--async", "pillar.show_pillar", "db1", "unmask=True"];
     let said = runner(&fleet, &kept).expect(0);

@@ -220,6 +220,10 @@ fn mistakes_are_told_before_an_event_comes() {
         orders[0]["refused"],
         "'test.pingg' is not available on m1: did you mean test.ping?"
     );
+    assert_eq!(
+        orders[1]["refused"],
+        "'manage.upp' is not available: did you mean manage.up?"
+    );
     // A real order is refused by the same words.
     fleet.run("saline-run", &["event.send", "b/1"]).expect(0);
     let log = &fleet.master().log;

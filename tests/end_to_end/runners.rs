@@ -504,14 +504,19 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
         ]
     );
 
-    let unknown = run(&fleet, &["jobs.nothing"]).expect(1);
-    assert!(
-        unknown
-            .stderr
-            .starts_with("ERROR: 'jobs.nothing' is not available; known are: audit.tail, "),
-        "{}",
-        unknown.stderr
-    );
+    let modules = "audit, auth, batch, cache, clock, config, doc, event, fileserver, jobs, manage, mine, pillar, reactor, state, store";
+    for (fun, hint) in [
+        (
+            "jobs.nothing",
+            "saline-run -d jobs lists the functions of this module",
+        ),
+        ("manage.upp", "did you mean manage.up?"),
+        ("salt.cmd", &format!("known are the modules {modules}")),
+    ] {
+        let unknown = run(&fleet, &[fun]).expect(1).stderr;
+        let told = format!("ERROR: '{fun}' is not available: {hint}");
+        assert!(unknown.starts_with(&told), "{unknown}");
+    }
     let misused = run(&fleet, &["manage.down", "x"]).expect(1);
     assert_eq!(
         misused.stderr,

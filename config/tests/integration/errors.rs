@@ -30,6 +30,7 @@ fn names() {
     assert_snapshot!(error("# a comment\n\n  zeromp: {a: 1}\n"), @r#"DIR/master:3:3: unknown option "zeromp"; did you mean "zeromq"?"#);
     assert_snapshot!(error("completely_different: 1\n"), @r#"DIR/master:1:1: unknown option "completely_different""#);
     assert_snapshot!(error("ret-port: 1\n"), @r#"DIR/master:1:1: unknown option "ret-port"; did you mean "ret_port"?"#);
+    assert_snapshot!(error("pillar_safe_grains: [os]\n"), @r#"DIR/master:1:1: unknown option "pillar_safe_grains"; did you mean "trusted_grains"?"#);
     assert_snapshot!(error("'': 1\n"), @r#"DIR/master:1:1: unknown option """#);
     assert_snapshot!(minion_error("master_prot: 1\n"), @r#"DIR/minion:1:1: unknown option "master_prot"; did you mean "master_port"?"#);
 }

@@ -24,7 +24,7 @@ pub(crate) struct Details<'a> {
     pub(crate) function: Option<&'a str>,
     /// The arguments, of which the line has a digest alone.
     pub(crate) arguments: Option<&'a PackedArguments>,
-    /// The target as it was given.
+    /// The target as it was given, of which the line has no values of pillars.
     pub(crate) target: Option<&'a Target>,
     /// The minions that it is about.
     pub(crate) minions: Option<&'a [MinionId]>,
@@ -112,7 +112,7 @@ impl Record<'_> {
         }
         if let Some(target) = self.details.target {
             entries.push(("target_kind", Value::from(target.kind.name())));
-            entries.push(("target", Value::from(bounded(&target.expression))));
+            entries.push(("target", Value::from(bounded(&target.masked()))));
         }
         if let Some(minions) = self.details.minions {
             let named = minions.iter().take(NAMED).map(MinionId::as_str);

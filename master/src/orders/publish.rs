@@ -165,7 +165,7 @@ impl PublishOrder {
                 "{} asked for {} on {:?}: no minion matched",
                 describe_operator(principal, &request.user),
                 request.fun,
-                ordered.target.expression
+                ordered.target.masked()
             );
             allowed.synced().await;
             return Ok(Published {

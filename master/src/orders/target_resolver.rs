@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use saline_data::printable::number_of;
 use saline_messages::MinionId;
 use saline_protocol::transport::Context;
 use saline_targeting::{
@@ -221,17 +222,17 @@ fn warn(resolved: &ResolvedTarget) {
     } = resolved;
     if !given_up.is_empty() {
         tracing::warn!(
-            "the target {:?} was given up at {} minions, which do not get the job: {TooManySteps}; the first are {}",
-            resolved.target.target().expression,
-            given_up.len(),
+            "the target {:?} was given up at {}, which do not get the job: {TooManySteps}; the first are {}",
+            resolved.target.target().masked(),
+            number_of(given_up.len(), "minion"),
             first(given_up)
         );
     }
     if !without_pillar.is_empty() {
         tracing::warn!(
-            "a target by pillar does not include {} minions whose pillars have errors or were not compiled in time; the \
+            "a target by pillar does not include {} whose pillars have errors or were not compiled in time; the \
              first are {}",
-            without_pillar.len(),
+            number_of(without_pillar.len(), "minion"),
             first(without_pillar)
         );
     }

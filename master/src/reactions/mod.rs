@@ -270,7 +270,7 @@ pub(crate) fn filter_of(reactions: &[Reaction]) -> TagFilter {
 pub(crate) fn describe(act: &Act) -> String {
     match act {
         Act::Job { target, fun, .. } => {
-            format!("{fun} on {:?} ({})", target.expression, target.kind.name())
+            format!("{fun} on {:?} ({})", target.masked(), target.kind.name())
         }
         Act::Run { fun, .. } => format!("{fun} on the master"),
         Act::Keys { action, ids, .. } => format!("{action:?} of the keys {ids:?}").to_lowercase(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
+use saline_data::printable::number_of;
 use saline_data::{Packed, Value};
 use saline_messages::{
     Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId, RunKind, RunnerCall,
@@ -40,11 +41,13 @@ pub(super) enum Done {
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Published(Some(jid), minions) => write!(f, "job {jid} for {minions} minions"),
+            Self::Published(Some(jid), minions) => {
+                write!(f, "job {jid} for {}", number_of(*minions, "minion"))
+            }
             Self::Published(None, _) => f.write_str("no minion matched"),
             Self::Begun(jid) => write!(f, "runner {jid}"),
             Self::RunWaits => f.write_str("the runner waits for its turn"),
-            Self::KeysChanged(keys) => write!(f, "{keys} keys changed"),
+            Self::KeysChanged(keys) => write!(f, "{} changed", number_of(*keys, "key")),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Has minions run a function for a runner, and waits for what they return.
 
 use saline_data::Value;
+use saline_data::printable::number_of;
 use saline_functions::Failure;
 use saline_messages::{Arguments, BatchRequest, PublishRequest, RequestId, StoredReturn};
 use saline_targeting::Target;
@@ -49,8 +50,8 @@ pub(super) async fn ask_minions(
     let returns = job_report::returns(run, &jid).await?;
     if let Some((first, _)) = silent.next() {
         run.note(format!(
-            "{} minions did not answer in time, {first} among them: {consequence}",
-            silent.count() + 1
+            "{} did not answer in time, {first} among them: {consequence}",
+            number_of(silent.count() + 1, "minion")
         ));
     } else if returns.is_empty() {
         run.note(format!("no minion is connected: {consequence}"));

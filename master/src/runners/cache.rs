@@ -1,5 +1,6 @@
 //! `cache`: what the master keeps of its minions.
 
+use saline_data::printable::number_of;
 use saline_data::{Packed, Value};
 use saline_functions::{Failure, function};
 use saline_messages::MinionId;
@@ -150,10 +151,10 @@ async fn forget_in_mine(
         forget_one(run, id, name).await?;
     }
     tracing::info!(
-        "{}: forgot {} of {} minions in the mine",
+        "{}: forgot {} of {} in the mine",
         run.principal.log_name(),
         name.unwrap_or("everything"),
-        minions.len()
+        number_of(minions.len(), "minion")
     );
     Ok(Value::Bool(true).into())
 }
@@ -183,9 +184,9 @@ async fn clear_all(
         forget_one(run, id, None).await?;
     }
     tracing::info!(
-        "{}: forgot the grains of {} minions, and what they left in the mine",
+        "{}: forgot the grains of {}, and what they left in the mine",
         run.principal.log_name(),
-        minions.len()
+        number_of(minions.len(), "minion")
     );
     Ok(Value::Bool(true).into())
 }

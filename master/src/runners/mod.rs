@@ -54,6 +54,9 @@ mod task;
 mod tests;
 mod wheels;
 
+use std::collections::BTreeSet;
+
+use saline_config::nearest;
 use saline_functions::{Function, NamedModule, Registry, Signature};
 use saline_messages::RunKind;
 
@@ -111,6 +114,32 @@ impl MasterFunctions {
             RunKind::Wheel => &self.wheels,
         }
     }
+
+    /// Returns what is told of a function that there is not.
+    fn not_available(&self, kind: RunKind, fun: &str) -> String {
+        let functions = self.of(kind);
+        let known = || functions.iter().map(|(name, _)| name);
+        if let Some(near) = nearest(fun, known()) {
+            return format!("'{fun}' is not available: did you mean {near}?");
+        }
+        let modules: BTreeSet<&str> = known().map(module_of).collect();
+        let own = module_of(fun);
+        match kind {
+            RunKind::Runner if modules.contains(own) => format!(
+                "'{fun}' is not available: saline-run -d {own} lists the functions of this module"
+            ),
+            _ => {
+                let modules: Vec<&str> = modules.into_iter().collect();
+                let modules = modules.join(", ");
+                format!("'{fun}' is not available: known are the modules {modules}")
+            }
+        }
+    }
+}
+
+/// Returns the module of a function.
+fn module_of(fun: &str) -> &str {
+    fun.split_once('.').map_or(fun, |(module, _)| module)
 }
 
 /// Returns the runners of every master.

@@ -256,7 +256,7 @@ async fn order_of(run: &Run, principal: &Principal, block: &Block) -> Value {
                 job: None,
             };
             match run.functions.of(RunKind::Runner).get(fun) {
-                None => Some(format!("'{fun}' is not available")),
+                None => Some(run.functions.not_available(RunKind::Runner, fun)),
                 Some(_) => {
                     let decided = authorizer.authorize(principal, Action::BeginRun, about);
                     decided.err().map(|refusal| refusal.line)

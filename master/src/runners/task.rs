@@ -102,7 +102,7 @@ impl Runners {
         }
         let (kind, fun) = (call.kind, call.fun.as_str());
         let function = self.functions.of(kind).get(fun);
-        let function = function.ok_or_else(|| self.not_available(kind, fun))?;
+        let function = function.ok_or_else(|| self.functions.not_available(kind, fun))?;
         if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
@@ -174,12 +174,6 @@ impl Runners {
         };
         self.parts.context.spawn(task.run());
         Ok(state)
-    }
-
-    fn not_available(&self, kind: RunKind, fun: &str) -> String {
-        let functions = self.functions.of(kind);
-        let known: Vec<&str> = functions.iter().map(|(name, _)| name).collect();
-        format!("'{fun}' is not available; known are: {}", known.join(", "))
     }
 
     /// Returns the run that this request of the operator began.

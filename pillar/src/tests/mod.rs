@@ -286,10 +286,30 @@ fn a_file_that_is_no_mapping_is_told_with_its_place() {
 
 #[test]
 fn a_grain_that_is_not_among_the_trusted_ones_is_not_there() {
-    let pillar = compiled(&[
-        ("base/top.sls", "base: {'*': [a]}"),
-        ("base/a.sls", "k: {{ grains.hostname }}\n"),
-    ]);
-    assert_eq!(pillar.errors.len(), 1, "{pillar:?}");
-    assert_eq!(pillar.entries, []);
+    let hint = ": in a pillar a grain counts once the master's `trusted_grains` lists it";
+    for (template, expected, is_hinted) in [
+        ("k: {{ grains.hostname }}", "1:7: `grains.hostname`", true),
+        (
+            "k: {{ grains['hostname'] }}",
+            "1:7: `grains['hostname']`",
+            true,
+        ),
+        (
+            "{% for x in grains.ips %}{% endfor %}",
+            "1:13: `grains.ips`",
+            true,
+        ),
+        // It is believed, and has no such part.
+        ("k: {{ grains.os.name }}", "1:7: `grains.os.name`", false),
+        ("k: {{ hostname }}", "1:7: `hostname`", false),
+    ] {
+        let pillar = compiled(&[
+            ("base/top.sls", "base: {'*': [a]}"),
+            ("base/a.sls", template),
+        ]);
+        let hint = if is_hinted { hint } else { "" };
+        let error = format!("/srv/pillar/a.sls:{expected} is undefined{hint}");
+        assert_eq!(pillar.errors, [error]);
+        assert_eq!(pillar.entries, []);
+    }
 }

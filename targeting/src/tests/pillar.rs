@@ -138,3 +138,28 @@ fn the_master_alone_is_told_what_is_searched_for_in_pillars() {
     let without = published("web* and G@os:x", &all);
     assert_eq!(without, compound("web* and G@os:x"));
 }
+
+#[test]
+fn what_is_searched_for_in_pillars_is_masked_where_a_target_is_written_down() {
+    use TargetKind::{Compound, Glob, Grain, Pillar, PillarExact, PillarPcre};
+    for (kind, expression, shown) in [
+        (Pillar, "db:password:geheim", "db:**********"),
+        (PillarPcre, "token:^geheim", "token:**********"),
+        (PillarExact, "geheim", "**********"),
+        (
+            Compound,
+            "web* and not ( I@db:pass:geheim or 'J|@a|geheim b' ) and G@os:Debian",
+            "web* and not ( I@db:********** or J|@a|********** ) and G@os:Debian",
+        ),
+        (Compound, "I@db:geheim and", "**********"),
+        (Compound, "web*  or  G@os:Debian", "web*  or  G@os:Debian"),
+        (Grain, "os:I@x:y", "os:I@x:y"),
+        (Glob, "web*", "web*"),
+    ] {
+        let target = Target {
+            kind,
+            expression: expression.to_owned(),
+        };
+        assert_eq!(target.masked(), shown);
+    }
+}
