@@ -7,12 +7,20 @@ use saline_messages::MinionId;
 use saline_targeting::{Grains as _, Target, TargetKind};
 
 use super::error::too_large;
+use super::pillar::compiled;
 use super::run::Run;
 use super::task::MAX_RETURN;
 use super::{Functions, Returned};
+use crate::pillar::AskedEnvironments;
 
-pub(super) const FUNCTIONS: Functions =
-    &[&CLEAR_ALL, &CLEAR_MINE, &CLEAR_MINE_FUNC, &GRAINS, &MINE];
+pub(super) const FUNCTIONS: Functions = &[
+    &CLEAR_ALL,
+    &CLEAR_MINE,
+    &CLEAR_MINE_FUNC,
+    &GRAINS,
+    &MINE,
+    &PILLAR,
+];
 
 /// Returns the grains that the master has of the minions of a target, by minion. A minion that has reported none has an empty
 /// mapping; a target by grains includes it with `include_unknown=True` alone.
@@ -77,6 +85,41 @@ async fn mine(
         }
     }
     Ok(Packed::map(entries).into())
+}
+
+/// Returns the pillars of the minions of a target, by minion, as `pillar.show_pillar` shows each: compiled now, with masked values, and
+/// what went wrong under `_errors`.
+///
+/// CLI Example:
+///
+///     saline-run cache.pillar
+///     saline-run cache.pillar 'web*'
+#[function]
+async fn pillar(
+    run: &Run,
+    #[default("*")] tgt: String,
+    #[default("glob")] tgt_type: TargetKind,
+) -> Result<Returned, Failure> {
+    let minions = minions(run, tgt, tgt_type, false).await?;
+    let (mut entries, mut bytes, mut success) = (Vec::with_capacity(minions.len()), 0, true);
+    for id in minions {
+        let asked = AskedEnvironments::default();
+        let (shown, compiles) = compiled(run, &id, &asked, false).await?;
+        success &= compiles;
+        let shown = Packed::pack(&shown);
+        bytes += shown.as_bytes().len();
+        if bytes > MAX_RETURN {
+            return Err(too_large(
+                "the pillars of these minions",
+                "choose fewer minions",
+            ));
+        }
+        entries.push((id.to_string(), shown));
+    }
+    Ok(Returned {
+        success,
+        ..Packed::map(entries).into()
+    })
 }
 
 /// Returns that the values of some minions in the mine are too large for a return.

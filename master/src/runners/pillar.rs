@@ -52,7 +52,23 @@ async fn show_pillar(
         run.check_sees_all("pillar.show_pillar unmask=True")?;
     }
     let asked = AskedEnvironments { saltenv, pillarenv };
-    let pillar = run.parts.pillars.compile(&minion, &asked).await?;
+    let (shown, success) = compiled(run, &minion, &asked, unmask).await?;
+    Ok(Returned {
+        success,
+        is_secret: unmask,
+        ..Returned::from(shown)
+    })
+}
+
+/// Compiles the pillar of a minion. Returns it, with what went wrong under `_errors`, and whether nothing did. Its values are masked unless
+/// they are to be shown.
+pub(super) async fn compiled(
+    run: &Run,
+    minion: &MinionId,
+    asked: &AskedEnvironments,
+    unmask: bool,
+) -> Result<(Value, bool), Failure> {
+    let pillar = run.parts.pillars.compile(minion, asked).await?;
     let success = pillar.errors.is_empty();
     let entries = Value::Map(pillar.entries);
     let mut shown = match unmask {
@@ -63,11 +79,7 @@ async fn show_pillar(
         entries.retain(|(name, _)| name != ERRORS);
         entries.push((ERRORS.to_owned(), Value::texts(pillar.errors)));
     }
-    Ok(Returned {
-        success,
-        is_secret: unmask,
-        ..Returned::from(shown)
-    })
+    Ok((shown, success))
 }
 
 /// Returns the files that the top files choose for a minion, for each environment.

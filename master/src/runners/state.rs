@@ -1,11 +1,12 @@
-//! `state`: watches the master's event bus.
+//! `state`: watches the master's event bus, and says which orchestrations there are.
 
+use saline_data::Value;
 use saline_functions::{Failure, function};
 
 use super::Functions;
 use super::run::Run;
 
-pub(super) const FUNCTIONS: Functions = &[&EVENT];
+pub(super) const FUNCTIONS: Functions = &[&EVENT, &ORCHESTRATE_SHOW_SLS];
 
 /// Prints the events of the master's bus whose tags match the glob `tagmatch`, until Ctrl-C or after `count` events.
 /// `pretty=True` prints each in several lines, `origin=True` who caused it, between tag and data. `saline-run` does this
@@ -27,4 +28,22 @@ async fn event(
     Err(Failure::Invocation(
         "a run has one return: follow the master's event bus instead, as saline-run state.event does".to_owned(),
     ))
+}
+
+/// Returns an empty mapping, as Salt does where there are no orchestrations: this master has none. Programs for Salt's API ask for them.
+///
+/// mods
+///     The orchestrations that are asked for: `*` for all. A name is an error.
+///
+/// CLI Example:
+///
+///     saline-run state.orchestrate_show_sls '*'
+#[function(nonblocking)]
+async fn orchestrate_show_sls(_: &Run, #[default("*")] mods: String) -> Result<Value, Failure> {
+    match &*mods {
+        "*" | "" => Ok(Value::Map(Vec::new())),
+        name => Err(Failure::Execution(format!(
+            "state.orchestrate_show_sls: there is no orchestration {name:?}: this master has none"
+        ))),
+    }
 }

@@ -1,5 +1,6 @@
 //! `test`: checks that the minion answers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, SHA384, SHA512, digest};
@@ -26,6 +27,7 @@ pub(super) const FUNCTIONS: Functions = &[
     &MODULE_REPORT,
     &NOT_LOADED,
     &OUTPUTTER,
+    &PROVIDERS,
     &RAND_SLEEP,
     &RAND_STR,
     &RANDOM_HASH,
@@ -217,6 +219,23 @@ fn kind(value: &Value) -> &'static str {
 #[function]
 fn outputter(_: &JobContext<'_>, data: Value) -> Value {
     data
+}
+
+/// Returns the modules of the minion, each with the name of what provides it. Each has one provider, which has its name.
+///
+/// CLI Example:
+///
+///     saline '*' test.providers
+#[function]
+fn providers(job: &JobContext<'_>) -> Value {
+    let registry = job.modules.registry(job);
+    let names = registry.iter().filter_map(|(name, _)| name.split_once('.'));
+    let modules: BTreeSet<&str> = names.map(|(module, _)| module).collect();
+    Value::map(
+        modules
+            .into_iter()
+            .map(|module| (module, Value::from(module))),
+    )
 }
 
 /// Returns the Collatz sequence that begins with a number: half of an even one, and one more than three times an odd one.
