@@ -120,9 +120,12 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             };
             if let Err(error) = (option.read)(&mut loaded.config, &given) {
                 let error = match option.secrecy {
-                    Secrecy::Secret => {
-                        given.refuse(format!("takes {}, not the value here", option.unit))
-                    }
+                    // What the error says may be of the secret; where it is may not.
+                    Secrecy::Secret => yaml::YamlError {
+                        line: error.line,
+                        column: error.column,
+                        ..given.refuse(format!("takes {}, not the value here", option.unit))
+                    },
                     Secrecy::Public | Secrecy::ByKeys | Secrecy::Rules => error,
                 };
                 mistakes.push(ConfigError::at(&*setting.file, error));

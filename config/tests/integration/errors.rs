@@ -31,6 +31,8 @@ fn names() {
     assert_snapshot!(error("completely_different: 1\n"), @r#"DIR/master:1:1: unknown option "completely_different""#);
     assert_snapshot!(error("ret-port: 1\n"), @r#"DIR/master:1:1: unknown option "ret-port"; did you mean "ret_port"?"#);
     assert_snapshot!(error("pillar_safe_grains: [os]\n"), @r#"DIR/master:1:1: unknown option "pillar_safe_grains"; did you mean "trusted_grains"?"#);
+    // The value may be a secret, its place is not.
+    assert_snapshot!(error("ext_pillar:\n  - cmd_json: a\n  - cmd_jsn: b\n"), @r#"DIR/master:3:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
     assert_snapshot!(error("'': 1\n"), @r#"DIR/master:1:1: unknown option """#);
     assert_snapshot!(minion_error("master_prot: 1\n"), @r#"DIR/minion:1:1: unknown option "master_prot"; did you mean "master_port"?"#);
 }
