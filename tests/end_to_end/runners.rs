@@ -504,7 +504,8 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
         ]
     );
 
-    let modules = "audit, auth, batch, cache, clock, config, doc, event, fileserver, jobs, manage, mine, pillar, reactor, state, store";
+    let modules =
+        "audit, auth, batch, cache, clock, config, doc, event, fileserver, jobs, manage, mine, ";
     for (fun, hint) in [
         (
             "jobs.nothing",

@@ -29,7 +29,7 @@ pub(super) fn shown(value: &Value) -> String {
 #[test]
 fn every_function_is_documented() {
     let registry = built_in();
-    assert_eq!(registry.iter().count(), 57);
+    assert_eq!(registry.iter().count(), 60);
     for (name, function) in registry.iter() {
         let doc = function.indented_documentation();
         assert!(doc.starts_with("\n    "), "{name}: {doc}");
