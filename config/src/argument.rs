@@ -66,10 +66,11 @@ pub fn parse_arguments(words: &[String]) -> Arguments {
 
 /// Parses all the words after `function` as [`parse_arguments`] does, except that the command of `cmd.*`
 /// stays the text that was typed: `cmd.run yes` runs `yes`, and not `True`. The command is the first
-/// positional argument, or `cmd=…`; of the latter, a list stays a list, which runs without a shell.
+/// positional argument, or `cmd=…`; of the latter, a list stays a list, which runs without a shell. `cmd.which_bin` has no command:
+/// its argument is a list of names.
 pub fn parse_call(function: &str, words: &[String]) -> Arguments {
     let mut arguments = parse_arguments(words);
-    if !function.starts_with("cmd.") {
+    if !function.starts_with("cmd.") || function == "cmd.which_bin" {
         return arguments;
     }
     let typed = words.iter().find(|word| split_named(word).is_none());

@@ -101,6 +101,10 @@ mod tests {
             r#"test.echo["a,b"] cmd.run["yes", {"__kwarg__": true, "runas": "anna"}]"#
         );
         assert_eq!(told("test.echo", &["a,b"], ","), r#"test.echo["a,b"]"#);
+        assert_eq!(
+            told("cmd.which_bin", &["[a, b]"], ","),
+            r#"cmd.which_bin[["a", "b"]]"#
+        );
     }
 
     #[test]

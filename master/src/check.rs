@@ -51,15 +51,17 @@ pub(crate) fn check(
     if let Some(path) = pid_file.or(config.paths.pid_file.as_deref()) {
         check_pid_file(path, &made_before)?;
     }
+    let mut warnings = loaded.warnings;
     for (option, path) in [
         ("autosign_file", &config.autosign_file),
         ("autoreject_file", &config.autoreject_file),
     ] {
         if let Some(path) = path {
-            IdFile::new(option, path).read()?;
+            let file = IdFile::new(option, path);
+            warnings.extend(file.missing());
+            file.read()?;
         }
     }
-    let mut warnings = loaded.warnings;
     if let Some(path) = &config.external_auth.user_file {
         // A master starts without it, and reads it for each login.
         let found = UserFile::check(path);

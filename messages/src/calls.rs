@@ -15,7 +15,10 @@ pub enum CallsError {
     #[error("a name is missing in the list of functions {0:?}")]
     NoName(String),
     /// There are not as many lists of arguments as functions.
-    #[error("{functions} functions have {lists} lists of arguments")]
+    #[error(
+        "{functions} functions have {lists} lists of arguments: there is one for each, also for a function without arguments, and only `saline` and the HTTP \
+         API take several functions"
+    )]
     Lists {
         /// How many functions there are.
         functions: usize,
@@ -126,7 +129,8 @@ mod tests {
         let of = |fun: &str, lists: &[Value]| calls(fun, arguments(lists, &[])).unwrap_err();
         assert_eq!(
             of("a.b,c.d", std::slice::from_ref(&none)).to_string(),
-            "2 functions have 1 lists of arguments"
+            "2 functions have 1 lists of arguments: there is one for each, also for a function without arguments, and only `saline` and the HTTP \
+             API take several functions"
         );
         assert_eq!(
             of("a.b,c.d", &[none.clone(), Value::Null]),

@@ -34,7 +34,7 @@ impl Http {
     /// When the address is none.
     pub(crate) fn new(settings: HttpReturner, context: Context) -> Result<Self, String> {
         let uri = settings.url.parse::<Uri>();
-        let uri = uri.map_err(|error| format!("returner.http.url is no address: {error}"))?;
+        let uri = uri.map_err(|error| format!("returner.http.url is not an address: {error}"))?;
         Ok(Self {
             settings,
             uri,
@@ -57,7 +57,8 @@ impl Http {
         let authorities = self.settings.authorities.as_deref();
         let config = tls::client(authorities, &self.context).await?;
         let server = ServerName::try_from(name.to_owned());
-        let server = server.map_err(|error| format!("{host} is no name of a server: {error}"))?;
+        let server =
+            server.map_err(|error| format!("{host} is not the name of a server: {error}"))?;
         let stream = TlsConnector::from(Arc::clone(&config))
             .connect(server, stream)
             .await
@@ -80,8 +81,9 @@ impl Http {
             .header(CONNECTION, "close");
         if let Some(authorization) = &self.settings.authorization {
             let value = HeaderValue::from_str(authorization.expose());
-            let mut value = value
-                .map_err(|_| "returner.http.authorization is no value of a header".to_owned())?;
+            let mut value = value.map_err(|_| {
+                "returner.http.authorization cannot be the value of a header".to_owned()
+            })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }

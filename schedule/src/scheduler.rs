@@ -22,6 +22,7 @@ use crate::runs::{Due, Missed, Polled, Skip, Status, Time};
 use crate::saved_jobs::{SavedFile, SavedJobs};
 use crate::schedule::Schedule;
 use crate::scheduler_state::{ChangeError, Files, LaterJobs, MAX_ORDERED, State, to_map};
+use crate::skip_reason::SkipReason;
 use crate::timing::Timing;
 
 /// How often the wall clock is looked at: it may be set at any time.
@@ -476,13 +477,13 @@ impl Scheduler {
         }
         self.skips
             .fetch_add(skipped.len() as u64, Ordering::Relaxed);
-        for skip in skipped {
-            tracing::info!(
-                "scheduled job {} did not run at {}: {}",
-                skip.name,
-                skip.due,
-                skip.reason
-            );
+        for Skip { name, due, reason } in skipped {
+            let line = format!("scheduled job {name} did not run at {due}: {reason}");
+            match reason {
+                // A run that takes too long needs somebody who looks at it; the others are as the job says.
+                SkipReason::MaxRunning => tracing::warn!("{line}"),
+                _ => tracing::info!("{line}"),
+            }
         }
         if must_note {
             self.note();

@@ -127,7 +127,7 @@ fn an_order_names_destinations_for_its_own_job() {
     assert_ne!(refused.code, Some(0));
     assert!(
         said.contains(
-            "\"postgres\" is no destination in the configuration of the master: it has local"
+            "the configuration of the master has no destination \"postgres\": it has local"
         ),
         "{said}"
     );

@@ -105,7 +105,8 @@ Lists, accepts, rejects and deletes the keys of minions:
 
 /// Reads a number of hours, and returns it in milliseconds.
 fn hours(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a number of hours from 0 to 2160, such as 2 or 0.5");
+    let wrong =
+        || format!("'{text}' is not a number of hours above 0 and up to 2160, such as 2 or 0.5");
     let hours: f64 = text.parse().map_err(|_| wrong())?;
     let span = Duration::try_from_secs_f64(hours * 3_600.0).map_err(|_| wrong())?;
     u64::try_from(span.as_millis())

@@ -98,7 +98,7 @@ fn cmd_json(command: &str, id: &str, launcher: &Launcher) -> Result<Entries, Str
     }
     match json::read(&printed) {
         Ok(Value::Map(entries)) => Ok(entries),
-        Ok(_) => Err("printed JSON that is no mapping".to_owned()),
+        Ok(_) => Err("printed JSON that is not a mapping".to_owned()),
         Err(_) => Err("printed something else than JSON".to_owned()),
     }
 }

@@ -79,13 +79,13 @@ pub(super) fn read(rendered: Value) -> Result<Vec<Block>, BlockError> {
     let entries = match rendered {
         Value::Null => return Ok(Vec::new()),
         Value::Map(entries) => entries,
-        _ => return wrong(&[], "it is no mapping of names to blocks".to_owned()),
+        _ => return wrong(&[], "it is not a mapping of names to blocks".to_owned()),
     };
     let mut blocks = Vec::new();
     for (name, functions) in entries {
         let Value::Map(functions) = functions else {
             let why = format!(
-                "the block {name:?} is no mapping of a function such as `local.test.ping` to its keywords"
+                "the block {name:?} is not a mapping of a function such as `local.test.ping` to its keywords"
             );
             return wrong(&[&name], why);
         };
@@ -123,7 +123,7 @@ fn act(function: &str, keywords: Value) -> Result<Act, String> {
     let (kind, fun) = function.split_once('.').unwrap_or((function, ""));
     match kind {
         "local" | "cmd" | "runner" | "wheel" if !is_function_name(fun) || !fun.contains('.') => {
-            Err(format!("{fun:?} is no name of a function"))
+            Err(format!("{fun:?} cannot be the name of a function"))
         }
         "local" | "cmd" => job(fun, keywords),
         "runner" => Ok(Act::Run {
@@ -136,8 +136,10 @@ fn act(function: &str, keywords: Value) -> Result<Act, String> {
                 .to_owned(),
         ),
         other => Err(match nearest(other, KINDS) {
-            Some(near) => format!("{other:?} is no kind of function; did you mean {near:?}?"),
-            None => format!("{other:?} is no kind of function: there are local, runner and wheel"),
+            Some(near) => format!("{other:?} is not a kind of function; did you mean {near:?}?"),
+            None => {
+                format!("{other:?} is not a kind of function: there are local, runner and wheel")
+            }
         }),
     }
 }
@@ -178,8 +180,8 @@ fn job(fun: &str, mut keywords: Entries) -> Result<Act, String> {
     let kind = match kind {
         None => TargetKind::Glob,
         Some(Value::Text(name)) => TargetKind::from_name(&name)
-            .ok_or_else(|| format!("{name:?} is no tgt_type of a target"))?,
-        Some(_) => return Err("tgt_type is no text".to_owned()),
+            .ok_or_else(|| format!("{name:?} is not a tgt_type of a target"))?,
+        Some(_) => return Err("tgt_type is not a text".to_owned()),
     };
     let target = take(&mut keywords, "tgt").ok_or("it has no tgt")?;
     let target = match target {
@@ -240,7 +242,7 @@ fn arguments(keywords: &mut Entries) -> Result<Arguments, String> {
         Some(value) => read.positional.push(value),
     }
     let named = kwarg.map_or(Some(Vec::new()), entries);
-    for (name, value) in named.ok_or("kwarg is no mapping")? {
+    for (name, value) in named.ok_or("kwarg is not a mapping")? {
         put(&mut read.named, name, value)?;
     }
     match args {
@@ -289,7 +291,7 @@ fn keys(fun: &str, mut arguments: Arguments) -> Result<Act, String> {
         .next()
         .or_else(|| take(&mut arguments.named, "match"))
         .ok_or("it has no match, the glob over ids")?;
-    let ids = word(&ids).ok_or("match is no glob over ids")?;
+    let ids = word(&ids).ok_or("match is not a glob over ids")?;
     Glob::compile(&ids).map_err(|error| format!("match: {error}"))?;
     for (name, state) in [
         ("include_accepted", KeyState::Accepted),

@@ -71,7 +71,7 @@ impl Returners {
             let found = ReturnerName::from_name(name);
             if !found.is_some_and(|found| self.config.is_configured(found)) {
                 return Err(format!(
-                    "--return {name:?} is no destination in the configuration of the master: {}",
+                    "--return: the configuration of the master has no destination {name:?}: {}",
                     known()
                 ));
             }

@@ -1,7 +1,8 @@
 //! `autosign_file` and `autoreject_file`: lists of ids by which the master decides about new keys itself.
 //!
-//! A line is an id, a glob or a regular expression over whole ids; a line that begins with `#` is a comment. A file is read when a
-//! new key is presented and it has changed since. One that is not there names nobody.
+//! A line is an id, a glob or a regular expression over whole ids; a line that begins with `#` is a comment. One that can be read as
+//! both accepts as a glob alone, and rejects as either. A file is read when a new key is presented and it has changed since. One that
+//! is not there names nobody, and the log says so.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,6 +16,12 @@ use saline_targeting::TextPattern;
 
 /// The largest file, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// The option whose file rejects keys.
+pub(super) const REJECTING: &str = "autoreject_file";
+
+/// What is said of a file that is not there.
+const MISSING: &str = "there is no such file, so it names nobody";
 
 /// The reason why a list of ids is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +75,12 @@ impl IdFile {
         self.option
     }
 
+    /// Returns what to tell an operator of a file that is not there.
+    pub fn missing(&self) -> Option<String> {
+        let is_missing = !self.path.exists();
+        is_missing.then(|| self.error(MISSING.to_owned()).to_string())
+    }
+
     /// Whether a line of the file names this id. Blocks on the disk.
     ///
     /// # Errors
@@ -97,7 +110,10 @@ impl IdFile {
             return last.ids.clone().map_err(|why| self.error(why));
         }
         let ids = match &version {
-            None => Ok(Vec::new().into()),
+            None => {
+                tracing::warn!("{}", self.error(MISSING.to_owned()));
+                Ok(Vec::new().into())
+            }
             Some(_) => self.ids(),
         };
         if let Err(why) = &ids {
@@ -130,8 +146,11 @@ impl IdFile {
             let line = line.trim();
             let is_pattern = !line.is_empty() && !line.starts_with('#');
             is_pattern.then(|| {
-                TextPattern::glob_else_regex(line)
-                    .map_err(|error| format!("line {}: {error}", number + 1))
+                let compiled = match self.option {
+                    REJECTING => TextPattern::glob_or_regex(line),
+                    _ => TextPattern::glob_else_regex(line),
+                };
+                compiled.map_err(|error| format!("line {}: {error}", number + 1))
             })
         });
         patterns.collect()
@@ -191,6 +210,29 @@ mod tests {
         assert_eq!(file.names(&id("other")), Ok(true));
         fs::remove_file(&path).unwrap();
         assert_eq!(file.names(&id("other")), Ok(false));
+    }
+
+    #[test]
+    fn what_can_be_a_glob_accepts_as_one_alone_and_rejects_as_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids");
+        let [accepting, rejecting] =
+            ["autosign_file", REJECTING].map(|name| IdFile::new(name, &path));
+        let missing = rejecting.missing().unwrap_or_default();
+        assert!(
+            missing.ends_with("ids: there is no such file, so it names nobody"),
+            "{missing}"
+        );
+        fs::write(&path, "db5.*\n").unwrap();
+        assert_eq!(rejecting.missing(), None);
+        for (name, expected) in [
+            ("db5.example", [true, true]),
+            ("db5", [false, true]),
+            ("db6", [false, false]),
+        ] {
+            let named = [&accepting, &rejecting].map(|file| file.names(&id(name)).unwrap());
+            assert_eq!(named, expected, "{name}");
+        }
     }
 
     #[test]

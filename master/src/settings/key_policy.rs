@@ -6,7 +6,7 @@ use std::sync::Arc;
 use saline_config::MasterConfig;
 use saline_messages::MinionId;
 
-use super::IdFile;
+use super::id_file::{IdFile, REJECTING};
 
 /// The configured treatment of unknown keys.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl KeyPolicy {
         Self {
             auto_accept: config.auto_accept,
             autosign: id_file("autosign_file", config.autosign_file.as_deref()),
-            autoreject: id_file("autoreject_file", config.autoreject_file.as_deref()),
+            autoreject: id_file(REJECTING, config.autoreject_file.as_deref()),
             open_mode: config.open_mode,
             max_pending: config.max_pending_keys,
         }

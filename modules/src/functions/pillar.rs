@@ -128,7 +128,7 @@ fn keys(
     match lookup(&pillar.entries, &key, &delimiter) {
         Some(Value::Map(entries)) => Ok(Value::texts(entries.into_iter().map(|(name, _)| name))),
         Some(_) => Err(Failure::Execution(format!(
-            "the value of {key} in the pillar is no mapping"
+            "the value of {key} in the pillar is not a mapping"
         ))),
         None => Err(Failure::Execution(format!("the pillar has no key {key}"))),
     }

@@ -50,7 +50,7 @@ impl FileCache {
         let environment = InnerPath::parse(&place.environment).map_err(wrong)?;
         if environment.components().count() != 1 {
             return Err(Failure::Invocation(format!(
-                "{:?} is no name of an environment",
+                "{:?} cannot be the name of an environment",
                 place.environment
             )));
         }

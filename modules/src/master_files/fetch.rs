@@ -30,8 +30,12 @@ const OTHER_FETCHES: Duration = Duration::from_millis(200);
 
 /// Returns what a file of the master is now.
 pub(crate) fn look(job: &JobContext<'_>, place: &FilePlace) -> Result<SeenFile, Failure> {
-    match job.ask_about_files(&FileRequest::Look(place.clone()))? {
+    match job.ask_or_refused(&FileRequest::Look(place.clone()))? {
         FileReply::Seen(seen) => Ok(seen),
+        FileReply::Refused(why) => {
+            let refused = format!("salt://{}: {why}", place.path);
+            Err(Failure::Execution(refused))
+        }
         _ => Err(wrong_answer()),
     }
 }

@@ -113,7 +113,7 @@ impl Files for MasterTemplates<'_> {
         let path = format!("salt://{name}");
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(File { path, text })),
-            Err(_) => Err(format!("{path} is no text in UTF-8")),
+            Err(_) => Err(format!("{path} is not a text in UTF-8")),
         }
     }
 }

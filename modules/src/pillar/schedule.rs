@@ -12,7 +12,7 @@ pub(super) fn jobs(entries: &Value) -> Vec<(String, Entry)> {
         Some(Value::Map(found)) => found.as_slice(),
         None | Some(Value::Null) => &[],
         Some(_) => {
-            tracing::warn!("the schedule in the pillar is no mapping of names to jobs");
+            tracing::warn!("the schedule in the pillar is not a mapping of names to jobs");
             &[]
         }
     };
@@ -31,7 +31,7 @@ pub(super) fn jobs(entries: &Value) -> Vec<(String, Entry)> {
                     "job {name:?} of the schedule in the pillar is left out: its keyword {keyword:?} is wrong"
                 ),
                 None => tracing::warn!(
-                    "job {name:?} of the schedule in the pillar is left out: it is no job"
+                    "job {name:?} of the schedule in the pillar is left out: it is not a job"
                 ),
             }
             None

@@ -381,10 +381,8 @@ fn a_job_of_several_functions_returns_each_by_its_name() {
         "{unknown}"
     );
     let short = bench.call(several, &lists[..2], &[]);
-    assert_eq!(
-        text(&short),
-        "ERROR executing 'test.echo,test.retcode,test.nope': 3 functions have 2 lists of arguments"
-    );
+    let refused = "ERROR executing 'test.echo,test.retcode,test.nope': 3 functions have 2 lists of arguments: ";
+    assert!(text(&short).starts_with(refused), "{short:?}");
 }
 
 #[test]

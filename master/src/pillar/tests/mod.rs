@@ -403,7 +403,7 @@ async fn an_external_source_that_fails_is_told_without_what_it_printed() {
         ),
         (
             "echo [1]",
-            "the cmd_json of ext_pillar printed JSON that is no mapping",
+            "the cmd_json of ext_pillar printed JSON that is not a mapping",
         ),
     ] {
         let scene = Scene::new(|config| {

@@ -90,7 +90,7 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
         ("[a]", "no mapping of names"),
         (
             "a: [local.test.ping]",
-            "the block \"a\" is no mapping of a function",
+            "the block \"a\" is not a mapping of a function",
         ),
         ("a: {local.test.ping: x}", "its keywords are no list"),
         (
@@ -111,7 +111,7 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
         ),
         (
             "a: {local.test.ping: [{tgt: a}, {tgt_type: lst}]}",
-            "\"lst\" is no tgt_type",
+            "\"lst\" is not a tgt_type",
         ),
         (
             "a: {local.test.ping: [{tgt: a}, {ret: x}]}",
@@ -123,9 +123,12 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
         ),
         (
             "a: {local.ping: [{tgt: a}]}",
-            "\"ping\" is no name of a function",
+            "\"ping\" cannot be the name of a function",
         ),
-        ("a: {local: [{tgt: a}]}", "\"\" is no name of a function"),
+        (
+            "a: {local: [{tgt: a}]}",
+            "\"\" cannot be the name of a function",
+        ),
         ("a: {caller.test.ping: []}", "no caller blocks"),
         ("a: {runer.manage.up: []}", "did you mean \"runner\"?"),
         (

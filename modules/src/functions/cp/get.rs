@@ -188,7 +188,7 @@ pub(super) fn get_file_str(
 
 fn text(job: &JobContext<'_>, place: &FilePlace) -> Result<String, Failure> {
     String::from_utf8(read(job, place, job.host.max_payload())?)
-        .map_err(|_| Failure::Execution("the file is no text in UTF-8".to_owned()))
+        .map_err(|_| Failure::Execution("the file is not a text in UTF-8".to_owned()))
 }
 
 /// Gets a file by its URL. `salt://` is as `cp.get_file`; `file://` is a file of the minion. `http://`, `https://` and `ftp://`

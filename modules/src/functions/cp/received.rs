@@ -92,7 +92,7 @@ pub(super) fn recv(
     #[default(false)] test: bool,
 ) -> Result<Outcome, Failure> {
     let upload = UploadId::parse(upload.reveal())
-        .ok_or_else(|| Failure::Invocation("upload: it is no id of an upload".to_owned()))?;
+        .ok_or_else(|| Failure::Invocation("upload: it is not the id of an upload".to_owned()))?;
     let (mut returned, mut has_failed) = (Vec::new(), false);
     let fetched = Fetched {
         cache: FileCache::open(&job.host.cache_dir)?,

@@ -2,6 +2,7 @@
 
 use saline_config::nearest;
 use saline_data::Value;
+use saline_data::printable::number_of;
 use saline_functions::{Failure, Mapping, function};
 use saline_schedule::{Entry, EntryError, KEYWORDS};
 
@@ -203,12 +204,12 @@ pub(super) fn purge(
         }
         removed.push((name, Value::from("removed")));
     }
-    let verb = if test {
-        "would be deleted"
-    } else {
-        "were deleted"
+    let jobs = number_of(removed.len(), "job");
+    let mut comment = match (test, removed.len()) {
+        (true, _) => format!("{jobs} would be deleted from schedule."),
+        (false, 1) => format!("{jobs} was deleted from schedule."),
+        (false, _) => format!("{jobs} were deleted from schedule."),
     };
-    let mut comment = format!("{} jobs {verb} from schedule.", removed.len());
     if !stay.is_empty() {
         comment += &format!(" In the configuration files are: {}.", stay.join(", "));
     }

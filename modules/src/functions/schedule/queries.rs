@@ -77,6 +77,9 @@ pub(super) fn list(
             jobs.push((name, shown));
         }
     }
+    if !scheduler.is_enabled() {
+        jobs.push(("enabled".to_owned(), Value::Bool(false)));
+    }
     if jobs.is_empty() {
         return Ok(Value::map([("schedule", nothing())]));
     }

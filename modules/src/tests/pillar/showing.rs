@@ -55,7 +55,7 @@ fn values_are_hidden_unless_somebody_wants_to_see_them() {
     for (key, why) in [
         (
             "role",
-            "ERROR: the value of role in the pillar is no mapping",
+            "ERROR: the value of role in the pillar is not a mapping",
         ),
         ("none", "ERROR: the pillar has no key none"),
     ] {
