@@ -57,9 +57,10 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
         )?;
     } else {
         say(&format!(
-            "\nEnd of the tour. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
+            "\nEnd of the tour. Go on from another terminal:\n\n    {} -c {} '*' test.ping\n\n\
              The logs show every step of each job: {}\n\
              Ctrl-C stops everything and deletes the folders.\n",
+            std::env::current_exe()?.with_file_name("saline").display(),
             fleet.config().display(),
             fleet.logs().display()
         ))?;

@@ -87,7 +87,7 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
     assert_eq!(blocks(""), Ok(Vec::new()));
     assert_eq!(blocks("{}"), Ok(Vec::new()));
     for (text, why) in [
-        ("[a]", "no mapping of names"),
+        ("[a]", "not a mapping of names"),
         (
             "a: [local.test.ping]",
             "the block \"a\" is not a mapping of a function",
