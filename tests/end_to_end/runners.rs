@@ -482,7 +482,10 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
     assert_eq!(get("no:such:option"), json!(""));
 
     let docs = returned(&fleet, &["doc.runner", "jobs.active", "state"]);
-    assert_eq!(keys(&docs), ["jobs.active", "state.event"]);
+    assert_eq!(
+        keys(&docs),
+        ["jobs.active", "state.event", "state.orchestrate_show_sls"]
+    );
     let printed = fleet.run("saline-run", &["-d", "jobs.active"]).expect(0);
     assert!(
         printed

@@ -19,7 +19,7 @@ pub(crate) const STATE_EVENT: &str = "state.event";
 
 const ABOUT: &str = "\
 Calls a function that runs on the master: audit.*, auth.*, batch.*, cache.*, clock.*, config.get, doc.*, event.*, fileserver.*, jobs.*, \
-manage.*, mine.get, pillar.*, reactor.*, state.event, store.*. -d prints what they do, and -d FUNCTION how one is used:
+manage.*, mine.get, nats.permissions, pillar.*, reactor.*, state.*, store.*. -d prints what they do, and -d FUNCTION how one is used:
 
   saline-run manage.down                      the accepted minions that are not connected
   saline-run jobs.lookup_jid JID              the returns of a job, and who has not returned
