@@ -42,7 +42,10 @@ fn a_master_killed_during_a_job_of_twenty_minions_loses_no_return(transport: &'s
     let mut attached = fleet
         .command(
             "saline",
-            &["*", "cmd.run", &command, "--out", "json", "--static"],
+            // Twenty minions need longer to come back on a machine with much to do.
+            &[
+                "-t", "20", "*", "cmd.run", &command, "--out", "json", "--static",
+            ],
         )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
