@@ -507,7 +507,8 @@ impl<'a> Compiler<'a> {
             && sls.split('.').all(|part| !part.is_empty())
             && !sls.contains(['/', '\0', '\\']);
         if !is_named {
-            let error = format!("{sls:?} is no name of a file: `web.ports` is web/ports.sls");
+            let error =
+                format!("{sls:?} cannot be the name of a file: `web.ports` is web/ports.sls");
             self.wrong_in(named, &error);
             return None;
         }

@@ -41,13 +41,13 @@ pub(crate) fn normalized(parent: &str, name: &str) -> Result<String, String> {
                 }
             }
             part if part.contains(['\0', '\\', '\n']) => {
-                return Err(format!("{name:?} is no name of a file"));
+                return Err(format!("{name:?} cannot be the name of a file"));
             }
             part => parts.push(part),
         }
     }
     match parts.is_empty() {
-        true => Err(format!("{name:?} is no name of a file")),
+        true => Err(format!("{name:?} cannot be the name of a file")),
         false => Ok(parts.join("/")),
     }
 }

@@ -34,7 +34,7 @@ impl Pillars {
     /// See [`NotCompiled`].
     ///
     /// # Cancel safety
-    /// What was begun goes on for half a minute at most.
+    /// A render that was begun goes on for half a minute at most.
     pub(crate) async fn lint(
         &self,
         environment: Option<String>,

@@ -42,7 +42,7 @@ impl Pillars {
     /// See [`NotCompiled`].
     ///
     /// # Cancel safety
-    /// What was begun goes on for half a minute at most.
+    /// A render that was begun goes on for half a minute at most.
     pub(crate) async fn check_all(
         &self,
         check: Check,

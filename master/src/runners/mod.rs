@@ -115,7 +115,7 @@ impl MasterFunctions {
         }
     }
 
-    /// Returns what is told of a function that there is not.
+    /// Returns the message about a function that does not exist.
     fn not_available(&self, kind: RunKind, fun: &str) -> String {
         let functions = self.of(kind);
         let known = || functions.iter().map(|(name, _)| name);

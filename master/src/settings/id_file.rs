@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 /// The option whose file rejects keys.
 pub(super) const REJECTING: &str = "autoreject_file";
 
-/// What is said of a file that is not there.
+/// The reason that an operator is told for a file that is not there.
 const MISSING: &str = "there is no such file, so it names nobody";
 
 /// The reason why a list of ids is not used.

@@ -143,7 +143,7 @@ fn a_refusal_says_what_is_wrong() {
     ] {
         assert_eq!(why(json), expected, "{json}");
     }
-    // What may be a password is not repeated.
+    // The message does not repeat a value that may be a password.
     let why = one(r#"{"password":4711}"#).text("password").unwrap_err();
     assert_eq!(why.to_string(), "password has to be a text, not a number");
 }

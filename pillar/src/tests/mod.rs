@@ -229,11 +229,11 @@ fn mistakes_are_told_with_their_places() {
         "/srv/pillar/top.sls:9:3: the target \"web* or I@role:web\": it looks at pillars (I@, J@), on which no pillar can depend",
         "/srv/pillar/a.sls:1:7: `nothing` is undefined\n",
         "/srv/pillar/top.sls:2:12: base has no file none.sls and no none/init.sls\n",
-        "/srv/pillar/top.sls:2:18: \"../b\" is no name of a file",
+        "/srv/pillar/top.sls:2:18: \"../b\" cannot be the name of a file",
         "/srv/pillar/list.sls:1:1: `include` takes a list of files\n",
         "/srv/pillar/web/tls.sls:1:11: base has no file gone.sls and no gone/init.sls, included by web/init.sls of base\n",
         "/srv/pillar/web/tls.sls:1:17: `include` takes names of files, and mappings of a name to `key` and `defaults`, included by web/init.sls of base\n",
-        "/srv/pillar/web/tls.sls:1:20: \"/x\" is no name of a file: `web.ports` is web/ports.sls, included by web/init.sls of base",
+        "/srv/pillar/web/tls.sls:1:20: \"/x\" cannot be the name of a file: `web.ports` is web/ports.sls, included by web/init.sls of base",
     ] {
         assert!(told.contains(line), "{line}\nis not in\n{told}");
     }

@@ -9,7 +9,7 @@ use super::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Options, Result, ServeAt, Server,
 };
 
-/// Who logs in at the broker that a backend has between its two ends.
+/// The users that log in at the broker of a backend, for both of its sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerUsers {
     /// The user of the serving side; none for the one in the backend's section.

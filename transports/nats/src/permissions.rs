@@ -48,7 +48,7 @@ pub(crate) fn text(options: &Options, users: &BrokerUsers) -> Result<String> {
     let master = users.server.clone().or_else(of_section);
     let master = master.unwrap_or_else(|| MASTER.to_owned());
     let mut text = String::from(
-        "authorization {\n  # Who says nothing for so many seconds is cut.\n  timeout: 2\n  users = [\n",
+        "authorization {\n  # A connection that has not logged in after so many seconds is cut.\n  timeout: 2\n  users = [\n",
     );
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     let minions = users.clients.iter().map(|user| (user, false));
@@ -119,7 +119,7 @@ mod tests {
     fn each_user_has_its_own_subjects_and_no_others() {
         let text = of(&[("subject", "saline.prod")], None, &["web1.example", NKEY]).unwrap();
         let expected = r#"authorization {
-  # Who says nothing for so many seconds is cut.
+  # A connection that has not logged in after so many seconds is cut.
   timeout: 2
   users = [
     { user: "master", password: $password_master
