@@ -30,6 +30,10 @@ const PARALLEL: usize = 8;
 /// The largest number of large returns that travel in parts at once. Others wait in the spool.
 const LARGE_PARALLEL: usize = 2;
 
+/// The size in bytes of the first part of a large return. It tells the master that the job has begun, and `saline` waits no
+/// longer than `-t` for that, so it is small enough for the slowest links.
+const FIRST_PART: usize = 1024;
+
 /// An upper bound of the bytes of a return beside its payload.
 const OVERHEAD: usize = 512;
 
@@ -314,7 +318,7 @@ impl ReturnSender {
             [only] if scheduled.is_some() || self.is_large(&returns) => {
                 let most = self.host.max_payload() - scheduled.map_or(0, size_of_run);
                 let size = match self.is_large(&returns) {
-                    true => MessageSize::new(most),
+                    true => MessageSize::beginning_with(FIRST_PART, most),
                     false => MessageSize::beginning_with(size_of(only), most),
                 };
                 let (clock, bytes) = (self.context.clock, size_of(only));

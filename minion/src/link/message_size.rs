@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use saline_messages::MAX_PART;
 
-/// The sizes in bytes: the smallest, which is the first, because a heartbeat waits behind it on a link that nothing is
+/// The sizes in bytes: the smallest, which is usually the first, because a heartbeat waits behind it on a link that nothing is
 /// known of; and the largest, where the master takes it.
 const SIZES: (usize, usize) = (8 * 1024, MAX_PART);
 
@@ -30,7 +30,8 @@ impl MessageSize {
         Self::beginning_with(SIZES.0, most)
     }
 
-    /// The same, for a link that has carried messages of `bytes` quickly.
+    /// The same, for a first message of `bytes`: more on a link that has carried as much quickly, or less where the first answer
+    /// matters more than what it brings.
     pub(crate) fn beginning_with(bytes: usize, most: usize) -> Self {
         let most = most.min(SIZES.1);
         Self {
@@ -47,12 +48,12 @@ impl MessageSize {
     /// Notes how long a message of this size and its answer took.
     pub(crate) fn answered_after(&mut self, took: Duration) {
         let bytes = match took {
-            took if took > SLOW => (self.bytes / 2).max(SIZES.0),
+            took if took > SLOW => self.bytes / 2,
             took if took < VERY_QUICK => self.bytes * 4,
             took if took < QUICK => self.bytes * 2,
             _ => self.bytes,
         };
-        self.bytes = bytes.min(self.most);
+        self.bytes = bytes.max(SIZES.0).min(self.most);
     }
 
     /// Notes that no answer came in time. Returns whether a smaller message may get one.
@@ -84,6 +85,16 @@ mod tests {
         assert_eq!(after(SIZES.0, 300), SIZES.0);
         assert_eq!(after(4 * SIZES.0, 501), 2 * SIZES.0);
         assert_eq!(after(SIZES.0, 60_000), SIZES.0);
+    }
+
+    #[test]
+    fn a_first_message_may_be_smaller_than_those_that_follow() {
+        for milliseconds in [10, 300, 60_000] {
+            let mut size = MessageSize::beginning_with(100, SIZES.1);
+            assert_eq!(size.bytes(), 100);
+            size.answered_after(Duration::from_millis(milliseconds));
+            assert_eq!(size.bytes(), SIZES.0);
+        }
     }
 
     #[test]
