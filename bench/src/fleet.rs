@@ -43,6 +43,8 @@ pub(crate) struct FleetOptions<'a> {
     pub(crate) heartbeat: f64,
     /// The servers of NATS, where that is the transport.
     pub(crate) nats_servers: usize,
+    /// How many minions of the swarm begin in a second; all at once otherwise.
+    pub(crate) start_rate: Option<f64>,
     /// More lines of the master's file, each with its end.
     pub(crate) master: &'a str,
 }
@@ -52,6 +54,7 @@ pub(crate) struct Fleet {
     transport: String,
     minions: usize,
     sync_spools: bool,
+    start_rate: Option<f64>,
     port: u16,
     programs: Programs,
     folders: Folders,
@@ -101,6 +104,7 @@ impl Fleet {
             transport: transport.to_owned(),
             minions: fleet.minions,
             sync_spools: fleet.sync_spools,
+            start_rate: fleet.start_rate,
             port: ports.requests,
             master: None,
             api: None,
@@ -175,6 +179,9 @@ impl Fleet {
             .arg(self.root.path().join("swarm"));
         if self.sync_spools {
             command.arg("--sync-spools");
+        }
+        if let Some(rate) = self.start_rate {
+            command.args(["--start-rate", &rate.to_string()]);
         }
         if !self.nats.is_empty() {
             let servers = addresses(&self.nats);

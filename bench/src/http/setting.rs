@@ -54,6 +54,7 @@ impl Setting {
             transport: &wanted.transport,
             minions: 1,
             sync_spools: false,
+            start_rate: None,
             heartbeat: 15.0,
             nats_servers: 1,
             master: &options(port, &users),

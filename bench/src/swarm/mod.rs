@@ -3,7 +3,7 @@
 //! Each is a whole minion, with keys, a spool and a session of its own. What they share is the machine:
 //! one runtime and the log. Their functions return at once.
 
-mod arguments;
+pub(crate) mod arguments;
 mod functions;
 mod processes;
 
@@ -92,6 +92,10 @@ async fn serve(
     let mut making = JoinSet::new();
     let mut next = arguments.first;
     let end = arguments.first + arguments.minions;
+    let pause = arguments
+        .start_rate
+        .map(|rate| Duration::from_secs_f64(1.0 / rate));
+    let mut turn = begin;
     while next < end || !making.is_empty() {
         while next < end && making.len() < AT_ONCE {
             let config = config(arguments, root, next)?;
@@ -99,6 +103,10 @@ async fn serve(
             let modules = Modules::default().with("test", functions::TEST);
             making.spawn_blocking(move || Minion::new(config, &registry, modules));
             next += 1;
+            if let Some(pause) = pause {
+                turn += pause;
+                clock.until(turn).await;
+            }
         }
         if let Some(made) = making.join_next().await {
             serving.spawn(made??.serve(stop.clone()));

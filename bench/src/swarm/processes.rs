@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: &SwarmArguments, root: &Path, shares: &[Share
     let mut signals = Signals::new()?;
     let started: Result<Vec<Child>> = shares
         .iter()
-        .map(|share| Ok(start(arguments, root, *share)?))
+        .map(|share| Ok(start(arguments, root, *share, shares.len())?))
         .collect();
     let mut running = JoinSet::new();
     let mut inputs = Vec::new();
@@ -90,10 +90,20 @@ pub(super) async fn run(arguments: &SwarmArguments, root: &Path, shares: &[Share
     Ok(())
 }
 
-fn start(arguments: &SwarmArguments, root: &Path, share: Share) -> std::io::Result<Child> {
+/// Starts the process of one share of so many.
+fn start(
+    arguments: &SwarmArguments,
+    root: &Path,
+    share: Share,
+    shares: usize,
+) -> std::io::Result<Child> {
     let mut command = Command::from(Programs::this()?.command("saline-swarm"));
     if arguments.sync_spools {
         command.arg("--sync-spools");
+    }
+    if let Some(rate) = arguments.start_rate {
+        let share = u32::try_from(shares).map_or(rate, |shares| rate / f64::from(shares));
+        command.args(["--start-rate", &share.to_string()]);
     }
     if !arguments.servers.is_empty() {
         let servers: Vec<String> = arguments.servers.iter().map(ToString::to_string).collect();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use saline_protocol::transport::Registry;
 
 use crate::Result;
+use crate::swarm::arguments::check_start_rate;
 
 /// A measurement that is made alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -57,6 +58,9 @@ pub(crate) struct SystemArguments {
     /// The servers of NATS in the cluster between master and minions, where the transport is nats
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) nats_servers: usize,
+    /// How many minions of the swarm begin in a second; all at once otherwise
+    #[arg(long, value_name = "N")]
+    pub(super) start_rate: Option<f64>,
     /// How often minions send a heartbeat
     #[arg(long, value_name = "S", default_value_t = 15.0)]
     pub(super) heartbeat: f64,
@@ -77,6 +81,7 @@ impl SystemArguments {
         if self.minions.contains(&0) || self.repeat == 0 || self.nats_servers == 0 {
             return Err("every number is at least 1".into());
         }
+        check_start_rate(self.start_rate)?;
         if !(0.01..=600.0).contains(&self.seconds) {
             return Err("--seconds is from 0.01 to 600".into());
         }

@@ -40,6 +40,7 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
                 idle: wanted.idle,
                 only: wanted.only,
                 nats_servers: wanted.nats_servers,
+                start_rate: wanted.start_rate,
                 heartbeat: wanted.heartbeat,
             };
             runtime.block_on(measure::all(&setting, &registry, &mut show))?;

@@ -27,6 +27,8 @@ pub(super) struct Setting<'a> {
     pub(super) only: Option<Only>,
     /// The servers of NATS, where that is the transport.
     pub(super) nats_servers: usize,
+    /// How many minions begin in a second; all at once otherwise.
+    pub(super) start_rate: Option<f64>,
     /// The time between two heartbeats of a minion, in seconds.
     pub(super) heartbeat: f64,
 }
@@ -40,6 +42,7 @@ impl Setting<'_> {
             sync_spools: self.sync_spools,
             heartbeat: self.heartbeat,
             nats_servers: self.nats_servers,
+            start_rate: self.start_rate,
             master: "",
         }
     }
