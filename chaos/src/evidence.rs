@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::error::{ChaosError, Result};
 use crate::fleet::ProcessUsage;
-use crate::plan::{BEGUN, ENDED, Token};
+use crate::known_file::FileState;
+use crate::plan::{BEGUN, ENDED, FileOrder, Token};
 use crate::publisher::Publication;
 use crate::store::{Delivered, StoredJobs};
 use crate::timeline::{History, Timeline};
@@ -80,6 +81,12 @@ pub(crate) struct Evidence {
     pub(crate) made: BTreeMap<String, BTreeSet<String>>,
     /// The value of each minion in the mine in the end.
     pub(crate) mine: BTreeMap<String, String>,
+    /// The orders about files.
+    pub(crate) file_orders: Vec<FileOrder>,
+    /// What stands under the names of fetched files in the end, by minion and number of the order.
+    pub(crate) fetched: BTreeMap<(String, u32), FileState>,
+    /// What stands in the caches in the end: the instance, the name of the file, and its state.
+    pub(crate) cached: Vec<(String, String, FileState)>,
     /// What an operator was shown of jobs in the end, or why not.
     pub(crate) lookups: BTreeMap<String, Result<Lookup, String>>,
     pub(crate) presence: Vec<PresenceSample>,

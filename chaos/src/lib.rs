@@ -10,6 +10,7 @@
 //! | `faults` | injecting and lifting |
 //! | `power`, `disk` | losses of power, the small disk |
 //! | `publisher`, `samplers` | jobs through the command line, and what is asked meanwhile |
+//! | `file_orders`, `known_file` | files that minions fetch, and whether what arrived is whole |
 //! | `timeline` | what was done, and when |
 //! | `store`, `states`, `contents`, `evidence` | what was left behind |
 //! | `books` | what must hold |
@@ -22,7 +23,9 @@ mod disk;
 mod error;
 mod evidence;
 mod faults;
+mod file_orders;
 mod fleet;
+mod known_file;
 mod links;
 mod plan;
 mod power;

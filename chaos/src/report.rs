@@ -23,7 +23,7 @@ struct Row {
     states: BTreeMap<State, usize>,
 }
 
-/// Returns the plan in lines: a fault or a job each, in the order of their times.
+/// Returns the plan in lines: a fault, a job or an order about a file each, in the order of their times.
 pub(crate) fn plan(plan: &Plan) -> String {
     let faults = plan.faults.iter().map(|fault| {
         let lasts = fault.lasts.as_secs_f64();
@@ -40,7 +40,17 @@ pub(crate) fn plan(plan: &Plan) -> String {
         );
         (job.at, text)
     });
-    let mut lines: Vec<_> = faults.chain(jobs).collect();
+    let orders = plan.file_orders.iter().map(|order| {
+        let (act, minion) = (order.act, order.minion);
+        let text = format!(
+            "file order {} for m{minion}: {act:?} {}, {} bytes",
+            order.number,
+            order.name(),
+            order.size
+        );
+        (order.at, text)
+    });
+    let mut lines: Vec<_> = faults.chain(jobs).chain(orders).collect();
     lines.sort();
     let lines = lines
         .iter()

@@ -12,7 +12,10 @@ use crate::books::{self, Book};
 use crate::error::Result;
 use crate::evidence::{Evidence, read_ledgers};
 use crate::faults::Injector;
-use crate::fleet::{Fleet, database, keep_master_state, last_made, ledgers, store};
+use crate::file_orders::FileOrders;
+use crate::fleet::{
+    Fleet, cached_files, database, fetched_files, keep_master_state, last_made, ledgers, store,
+};
 use crate::plan::{JOB_TTL, Plan};
 use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
@@ -38,6 +41,7 @@ struct Run {
     heartbeat: Duration,
     fleet: Arc<Fleet>,
     publisher: Arc<Publisher>,
+    files: Arc<FileOrders>,
     registry: Arc<Registry>,
     samples: Arc<Samples>,
 }
@@ -58,6 +62,7 @@ pub(crate) async fn carry_out(
             fleet.operator.clone(),
             fleet.timeline.clone(),
         )),
+        files: Arc::new(FileOrders::new(fleet.operator.clone())),
         fleet: Arc::new(fleet),
         registry: Arc::new(registry),
         samples: Arc::default(),
@@ -97,9 +102,10 @@ impl Run {
         let timeline = &self.fleet.timeline;
         self.fleet.start().await?;
         timeline.note(format_args!(
-            "{} minions are there; {} jobs and {} faults in {:.0} s",
+            "{} minions are there; {} jobs, {} files and {} faults in {:.0} s",
             self.fleet.minions.len(),
             plan.jobs.len(),
+            plan.file_orders.len(),
             plan.faults.len(),
             length.as_secs_f64()
         ));
@@ -126,7 +132,7 @@ impl Run {
         evidence
     }
 
-    /// Publishes the jobs and injects the faults, each at its time. Returns when all faults are lifted.
+    /// Publishes the jobs, has files fetched and injects the faults, each at its time. Returns when all faults are lifted.
     async fn inject_and_publish(&self, plan: &Plan, length: Duration, jobs: &mut JoinSet<()>) {
         let begin = Clock.now();
         for job in plan.jobs.clone() {
@@ -136,6 +142,18 @@ impl Run {
                 Clock.until(begin + job.at).await;
                 if let Err(error) = publisher.publish(&job).await {
                     timeline.note(format_args!("{}: {error}", job.token));
+                }
+            });
+        }
+        for order in plan.file_orders.clone() {
+            let (files, fleet) = (Arc::clone(&self.files), Arc::clone(&self.fleet));
+            jobs.spawn(async move {
+                Clock.until(begin + order.at).await;
+                if let Err(error) = files.carry_out(fleet.root(), &order).await {
+                    let number = order.number;
+                    fleet
+                        .timeline
+                        .note(format_args!("file order {number}: {error}"));
                 }
             });
         }
@@ -179,6 +197,7 @@ impl Run {
             }
         }
         self.publisher.give_up();
+        self.files.give_up();
         while jobs.join_next().await.is_some() {}
         Ok(())
     }
@@ -244,6 +263,9 @@ impl Run {
             pillars,
             made: last_made(root)?,
             mine: self.fleet.operator.mine().await?,
+            file_orders: self.files.ordered(),
+            fetched: fetched_files(root)?,
+            cached: cached_files(root)?,
             lookups,
             presence,
             usage,

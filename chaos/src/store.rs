@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::contents::Content;
 use crate::error::{ChaosError, Result};
-use crate::plan::Token;
+use crate::plan::{FileOrder, Token};
 use crate::states::State;
 
 /// A job as it is stored.
@@ -17,6 +17,8 @@ pub(crate) struct StoredJob {
     pub(crate) number: i64,
     /// None when the job is not of this run's kind.
     pub(crate) token: Option<Token>,
+    /// The number of the order about a file that the job is for; none for other jobs.
+    pub(crate) order: Option<u32>,
     /// The state of each minion, but for returns: they are rows of their own.
     pub(crate) states: BTreeMap<String, State>,
     /// The rows of returns of each minion.
@@ -85,7 +87,9 @@ fn read_file(
         let number: i64 = row.get(0)?;
         let job = jobs.entry(number).or_default();
         job.number = number;
-        job.token = Token::find(row.get_ref(1)?.as_bytes()?);
+        let arguments = row.get_ref(1)?.as_bytes()?;
+        job.token = Token::find(arguments);
+        job.order = FileOrder::find(arguments);
         match states(row.get_ref(2)?.as_bytes()?) {
             Some(states) => job.states = states,
             None => job.damage = Some("the states of its minions".to_owned()),

@@ -100,6 +100,12 @@ impl Ledger<'_> {
         })
     }
 
+    /// Whether the minion's machine lost its power between these times.
+    pub(super) fn lost_power_within(&self, minion: &str, from: Duration, to: Duration) -> bool {
+        self.losses_of(minion)
+            .any(|loss| matches!(loss, Loss::Power { at, .. } if (from..=to).contains(at)))
+    }
+
     /// Whether the minion's disk was put back between these times.
     pub(super) fn rolled_back_within(&self, minion: &str, from: Duration, to: Duration) -> bool {
         self.losses_of(minion).any(

@@ -5,6 +5,7 @@ mod attached;
 mod batches;
 mod contents;
 mod excuses;
+mod files;
 mod presence;
 mod resources;
 mod runs;
@@ -92,6 +93,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         services::reacted_once(&ledger),
         services::pillars_are_their_own(&ledger),
         services::mine_has_the_last(&ledger),
+        files::are_whole(&ledger),
         presence::is_true(evidence),
         resources::are_flat(evidence),
         resources::daemons_stay(evidence),

@@ -21,6 +21,7 @@ pub(crate) fn make_folders(root: &Path) -> Result<()> {
         state(root),
         master_state(root),
         services::mines(root),
+        services::served(root),
     ] {
         fs::create_dir_all(&folder).map_err(ChaosError::at(&folder))?;
     }
@@ -55,6 +56,8 @@ pub(crate) fn write_minion(
     section: &str,
 ) -> Result<()> {
     let id = format!("m{number}");
+    let fetched = services::fetched(root, &id);
+    fs::create_dir_all(&fetched).map_err(ChaosError::at(&fetched))?;
     // Every other minion syncs its spool, until a fault changes that.
     let options = format!(
         "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n{section}{}\n{}\n",

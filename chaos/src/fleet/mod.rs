@@ -31,7 +31,7 @@ pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use nats::NatsCluster;
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
-pub(crate) use services::{database, last_made};
+pub(crate) use services::{cached_files, database, fetched, fetched_files, last_made, served};
 
 /// How long the master and all minions may take to be there at first.
 const START: Duration = Duration::from_secs(60);

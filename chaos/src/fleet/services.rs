@@ -1,11 +1,12 @@
-//! The services of the master that are on during a run: pillar, mine, reactor, and deliveries to a database outside.
+//! The services of the master that are on during a run: pillar, files, mine, reactor, and deliveries to a database outside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{ChaosError, Result};
-use crate::plan::INSTANCE;
+use crate::known_file::{self, FileState};
+use crate::plan::{FileOrder, INSTANCE};
 
 /// The pillar of every minion, which names the minion that it is for.
 const PILLAR: &str = "own: {{ grains.id }}\n";
@@ -79,6 +80,61 @@ pub(crate) fn last_made(root: &Path) -> Result<BTreeMap<String, BTreeSet<String>
         }
     }
     Ok(made)
+}
+
+/// The folder of the files that the master serves, which is the first that it looks for below its root_dir.
+pub(crate) fn served(root: &Path) -> PathBuf {
+    root.join("master/srv/saline")
+}
+
+/// The folder to which a minion fetches files. It is no part of the minion's own folder, which a fault may put back.
+pub(crate) fn fetched(root: &Path, minion: &str) -> PathBuf {
+    root.join("fetched").join(minion)
+}
+
+/// Returns what stands under the names of the files that were fetched, by minion and number of the order.
+pub(crate) fn fetched_files(root: &Path) -> Result<BTreeMap<(String, u32), FileState>> {
+    let mut found = BTreeMap::new();
+    for (minion, folder) in entries(&root.join("fetched"))? {
+        for (name, path) in entries(&folder)? {
+            // Unfinished files have other names.
+            let order = FileOrder::find(name.as_bytes());
+            let order = order.filter(|order| name == FileOrder::left_by(*order));
+            if let (Some(order), Some(state)) = (order, known_file::read(&path)?) {
+                found.insert((minion.clone(), order), state);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns what stands in the cache of each instance: the instance, the name of the file, and its state.
+pub(crate) fn cached_files(root: &Path) -> Result<Vec<(String, String, FileState)>> {
+    let mut found = Vec::new();
+    for (instance, folder) in entries(root)? {
+        let cache = folder.join("var/cache/saline/minion/files/base");
+        if !cache.is_dir() {
+            continue;
+        }
+        for (name, path) in entries(&cache)? {
+            if let (true, Some(state)) = (name.starts_with("data"), known_file::read(&path)?) {
+                found.push((instance.clone(), name, state));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the names and the paths of what is in a folder.
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let entries = fs::read_dir(folder).map_err(ChaosError::at(folder))?;
+    entries
+        .map(|entry| {
+            let entry = entry.map_err(ChaosError::at(folder))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Ok((name, entry.path()))
+        })
+        .collect()
 }
 
 /// The folder of what is on no machine of the system under test, and loses nothing with any.

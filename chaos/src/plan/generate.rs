@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::file_order::file_orders;
 use super::generate_jobs::jobs;
 use super::spec::PlanSpec;
 use super::{Fault, FaultKind, FaultPlan, LinkFault, NODES, Plan, Token};
@@ -28,9 +29,11 @@ pub(crate) fn generate(spec: &PlanSpec) -> Plan {
     let mut of_jobs = Random::new(random.number(0..=u64::MAX - 1));
     let mut of_batches = Random::new(random.number(0..=u64::MAX - 1));
     let mut of_acts = Random::new(random.number(0..=u64::MAX - 1));
+    let mut of_files = Random::new(random.number(0..=u64::MAX - 1));
     Plan {
         faults: faults(spec, &mut of_faults),
         jobs: jobs(spec, &mut of_jobs, &mut of_batches, &mut of_acts),
+        file_orders: file_orders(spec, &mut of_files),
     }
 }
 
