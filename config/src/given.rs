@@ -1,6 +1,6 @@
 //! The value that a file gives to an option, and the kinds of values that options take.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use saline_data::{Value, time_span};
 
 use crate::byte_size;
 use crate::nearest::nearest;
-use saline_data::yaml::{self, Content, Node, YamlError};
+use saline_data::yaml::{self, Content, Node, Position, YamlError};
 
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -25,6 +25,8 @@ pub(crate) struct Given<'a> {
     pub schemes: &'a [&'a str],
     /// Takes what the operator is warned of.
     pub warnings: &'a RefCell<Vec<YamlError>>,
+    /// Whether the error that is returned has nothing of the value, and is shown also where the value is a secret.
+    pub hides_the_value: &'a Cell<bool>,
 }
 
 impl<'a> Given<'a> {
@@ -58,6 +60,12 @@ impl<'a> Given<'a> {
     /// Returns an error about a part of the value.
     pub fn refuse_at(&self, node: &Node, message: impl std::fmt::Display) -> YamlError {
         self.error(node, message)
+    }
+
+    /// Returns an error about a part of the value that has nothing of a secret: it is shown as it is.
+    pub fn refuse_openly(&self, position: Position, message: impl std::fmt::Display) -> YamlError {
+        self.hides_the_value.set(true);
+        position.error(format!("option {:?} {message}", self.name))
     }
 
     /// Warns of the whole value.

@@ -1,6 +1,6 @@
 //! Loads the configuration of a role.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::salt_replacements::{
 use crate::secrecy::{self, Secrecy};
 use crate::sections::{self, TransportOption};
 use crate::{ConfigError, MetricsAddress, Paths};
-use saline_data::yaml;
+use saline_data::yaml::{self, Content};
 
 /// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,22 +111,23 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     for option in C::OPTIONS {
         let settings = gathered.settings.iter();
         for setting in settings.filter(|setting| setting.key.name == option.name) {
-            let warnings = RefCell::default();
+            let (warnings, hides_the_value) = (RefCell::default(), Cell::default());
             let given = Given {
                 name: option.name,
                 node: &setting.node,
                 schemes,
                 warnings: &warnings,
+                hides_the_value: &hides_the_value,
             };
             if let Err(error) = (option.read)(&mut loaded.config, &given) {
                 let error = match option.secrecy {
                     // What the error says may be of the secret; where it is may not.
-                    Secrecy::Secret => yaml::YamlError {
+                    Secrecy::Secret if !hides_the_value.get() => yaml::YamlError {
                         line: error.line,
                         column: error.column,
                         ..given.refuse(format!("takes {}, not the value here", option.unit))
                     },
-                    Secrecy::Public | Secrecy::ByKeys | Secrecy::Rules => error,
+                    Secrecy::Secret | Secrecy::Public | Secrecy::ByKeys | Secrecy::Rules => error,
                 };
                 mistakes.push(ConfigError::at(&*setting.file, error));
             }
@@ -139,11 +140,34 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     if let Some(error) = ConfigError::of_all(mistakes) {
         return Err(error);
     }
+    for (option, name, message) in loaded.config.unknown_names() {
+        let place = place_of_name(&gathered.settings, option, &name);
+        let shown = place.map(|(file, place)| ConfigError::at(file, place.error(message)));
+        loaded
+            .warnings
+            .extend(shown.map(|warning| warning.to_string()));
+    }
     loaded.config.finish();
     place_paths(&mut loaded);
     let tls = loaded.config.tls().clone();
     loaded.given = GivenValues::of(gathered.settings, tls, schemes);
     Ok(loaded)
+}
+
+/// Returns the file and the place of a name in the mapping that is the value of an option.
+fn place_of_name<'s>(
+    settings: &'s [Setting],
+    option: &str,
+    name: &str,
+) -> Option<(&'s Path, yaml::Position)> {
+    settings.iter().find_map(|setting| {
+        let Content::Map(entries) = &setting.node.content else {
+            return None;
+        };
+        let mut entries = entries.iter().filter(|_| setting.key.name == option);
+        let (key, _) = entries.find(|(key, _)| key.name == name)?;
+        Some((&*setting.file, key.position))
+    })
 }
 
 /// Returns one warning about all options of Salt that are not supported, with the place of the first.

@@ -6,6 +6,8 @@ use saline_data::Value;
 use saline_messages::{Arguments, MAX_MINE_ALLOWED_BYTES, is_function_name, is_mine_name};
 use saline_targeting::{Target, TargetKind, TextPattern};
 
+use crate::nearest::nearest;
+
 /// The keyword of a definition that names the function behind an alias.
 const FUNCTION: &str = "mine_function";
 
@@ -14,6 +16,9 @@ const ALLOWED: &str = "allow_tgt";
 
 /// The keyword of a definition with the kind of that target.
 const ALLOWED_KIND: &str = "allow_tgt_type";
+
+/// Every keyword of a definition. No function has a parameter with a similar name.
+const KEYWORDS: [&str; 3] = [FUNCTION, ALLOWED, ALLOWED_KIND];
 
 /// What the minion's configuration says about the mine.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +112,12 @@ impl MineFunction {
                 "{name:?} cannot be a name in the mine: it is too long, or has a comma or a control character"
             ));
         }
+        let names = arguments.named.iter().map(|(name, _)| name.as_str());
+        for wrong in names.filter(|name| !KEYWORDS.contains(name)) {
+            if let Some(near) = nearest(wrong, KEYWORDS) {
+                return Err(format!("{name:?} has {wrong:?}; did you mean {near:?}?"));
+            }
+        }
         let function = match take(&mut arguments, FUNCTION) {
             None | Some(Value::Null) => None,
             Some(Value::Text(function)) => Some(function),
@@ -130,7 +141,7 @@ impl MineFunction {
             take(&mut arguments, ALLOWED_KIND),
         );
         Ok(Self {
-            allowed: allowed.map_err(|why| format!("{why}, in {name:?}"))?,
+            allowed: allowed.map_err(|why| format!("{name:?}: {why}"))?,
             name: name.to_owned(),
             function,
             arguments,
@@ -162,18 +173,17 @@ fn take(arguments: &mut Arguments, name: &str) -> Option<Value> {
 }
 
 /// Reads `allow_tgt` and `allow_tgt_type`. As an error, what is wrong.
-fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>, &'static str> {
+fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>, String> {
     let kind = match kind {
         None | Some(Value::Null) => None,
-        Some(Value::Text(name)) => Some(
-            TargetKind::from_name(&name)
-                .ok_or("allow_tgt_type is not a valid kind of target: see tgt_type")?,
-        ),
-        Some(_) => return Err("allow_tgt_type takes the name of a kind of target"),
+        Some(Value::Text(name)) => {
+            Some(TargetKind::from_name(&name).ok_or_else(|| no_kind(&name))?)
+        }
+        Some(_) => return Err("allow_tgt_type takes the name of a kind of target".to_owned()),
     };
     let (expression, default) = match target {
         None | Some(Value::Null) if kind.is_some() => {
-            return Err("allow_tgt is missing beside allow_tgt_type");
+            return Err("allow_tgt is missing beside allow_tgt_type".to_owned());
         }
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Text(text)) => (text, TargetKind::Glob),
@@ -182,13 +192,24 @@ fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>,
             let ids = ids.ok_or("a list in allow_tgt has ids alone")?;
             (ids.join(","), TargetKind::List)
         }
-        Some(_) => return Err("allow_tgt takes a target"),
+        Some(_) => return Err("allow_tgt takes a target".to_owned()),
     };
     if expression.len() > MAX_MINE_ALLOWED_BYTES {
-        return Err("allow_tgt is too long");
+        return Err("allow_tgt is too long".to_owned());
     }
     let kind = kind.unwrap_or(default);
     Ok(Some(Target { kind, expression }))
+}
+
+/// Returns what is wrong with a kind of target, without its name: that is a value.
+fn no_kind(name: &str) -> String {
+    let known = TargetKind::ALL.map(TargetKind::name);
+    match nearest(name, known) {
+        Some(near) => {
+            format!("allow_tgt_type is not a valid kind of target; did you mean {near:?}?")
+        }
+        None => "allow_tgt_type is not a valid kind of target: see tgt_type".to_owned(),
+    }
 }
 
 /// A rule of the master's `mine_get`.

@@ -114,6 +114,11 @@ pub(crate) trait Role: Default + 'static {
         given: &Given<'_>,
     ) -> Result<(), YamlError>;
 
+    /// Returns the names in values that no other option has: the option, the name, and what the operator is warned of.
+    fn unknown_names(&self) -> Vec<(&'static str, String, String)> {
+        Vec::new()
+    }
+
     /// Completes the configuration with values that depend on several options.
     fn finish(&mut self) {
         self.place_paths();

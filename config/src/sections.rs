@@ -1,7 +1,7 @@
 //! Sections of transports: `tcp: {…}`. The role's own options, such as ports, are read here. The other options are kept as they are, and checked
 //! against what the transport says of itself before a daemon starts, and again when the transport is started.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,6 +68,7 @@ pub(crate) fn read<C: Role>(
                 schemes: &[],
                 // None of these has warnings.
                 warnings: &RefCell::default(),
+                hides_the_value: &Cell::default(),
             };
             config.read_section_option(scheme, name, &given)?;
             continue;

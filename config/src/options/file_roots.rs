@@ -7,8 +7,9 @@ use saline_data::Value;
 use saline_data::yaml::{Content, Node, YamlError};
 use saline_targeting::{Glob, Target, TextPattern};
 
-use crate::file_roots::{Environments, access_rule, environment_name};
+use crate::file_roots::{BASE, Environments, access_rule, environment_name};
 use crate::given::Given;
+use crate::nearest::nearest;
 use crate::{MasterConfig, OptionDoc, Secrecy};
 
 /// The kind of value that `file_roots` takes.
@@ -181,4 +182,30 @@ fn access(given: &Given<'_>) -> Result<BTreeMap<String, Target>, YamlError> {
         Ok((key.name.clone(), rule))
     });
     read.collect()
+}
+
+/// Returns the environments with a rule that are neither in `file_roots` nor in `pillar_roots`, and what is wrong with each.
+pub(super) fn unknown_environments(config: &MasterConfig) -> Vec<(String, String)> {
+    let mut known: Vec<&str> = Vec::new();
+    for roots in [&config.files.roots, &config.pillar.roots] {
+        match roots {
+            Some(roots) => known.extend(roots.keys().map(String::as_str)),
+            None => known.push(BASE),
+        }
+    }
+    let rules = config.files.access.keys();
+    let unknown = rules.filter(|name| !known.contains(&name.as_str()));
+    unknown
+        .map(|name| {
+            let hint = match nearest(name, known.iter().copied()) {
+                Some(near) => format!("; did you mean {near:?}?"),
+                None => String::new(),
+            };
+            let message = format!(
+                "option \"file_env_access\" has a rule for the environment {name:?}, which neither file_roots nor pillar_roots \
+                 has{hint}"
+            );
+            (name.clone(), message)
+        })
+        .collect()
 }

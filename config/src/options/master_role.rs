@@ -106,6 +106,13 @@ impl Role for MasterConfig {
         }
     }
     fields_of!(Role);
+    fn unknown_names(&self) -> Vec<(&'static str, String, String)> {
+        let unknown = super::file_roots::unknown_environments(self).into_iter();
+        unknown
+            .map(|(name, message)| ("file_env_access", name, message))
+            .collect()
+    }
+
     fn read_section_option(
         &mut self,
         scheme: &str,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_data::yaml::{Content, Node, YamlError};
+use saline_data::yaml::{Content, Node, Position, YamlError};
 use saline_targeting::TextPattern;
 
 use crate::given::Given;
@@ -13,6 +13,9 @@ use crate::{MasterConfig, MinionConfig, OptionDoc, Secrecy};
 /// The kind of value that `mine_get` takes.
 const GET_TAKES: &str = "a mapping of patterns of ids to lists of patterns of functions";
 
+/// The kind of value that `mine_functions` takes.
+const FUNCTIONS_TAKE: &str = "a list of functions, or a mapping of names to arguments";
+
 /// The longest `mine_interval`: a year.
 const LONGEST: u64 = 365 * 24 * 60;
 
@@ -20,20 +23,14 @@ pub(super) const fn mine_functions() -> OptionDoc<MinionConfig> {
     OptionDoc {
         name: "mine_functions",
         secrecy: Secrecy::ByKeys,
-        unit: "a list of functions, or a mapping of names to arguments",
+        unit: FUNCTIONS_TAKE,
         default: "{}",
         help: "The functions whose values the minion leaves with the master for other minions (`mine.get`): a list of names, or \
                a mapping of each to its arguments. Under an alias, `mine_function` names the function; `allow_tgt` and \
                `allow_tgt_type` say which minions may get the value. The pillar may have `mine_functions` too; of two with one \
                name that of the configuration counts. See `docs/mine.md`.",
         read: |config, given| {
-            let value = Value::from(given.node.clone());
-            let read = MineFunction::read_all(&value);
-            let read = read.map_err(|_| {
-                given.wrong("a list of functions, or a mapping of names to arguments")
-            })?;
-            let all: Result<Vec<MineFunction>, String> = read.into_iter().collect();
-            config.mine.functions = all.map_err(|why| given.refuse(format!("is wrong: {why}")))?;
+            config.mine.functions = functions(given)?;
             Ok(())
         },
     }
@@ -83,6 +80,31 @@ pub(super) const fn mine_get() -> OptionDoc<MasterConfig> {
             config.mine_get = given.optional(rules)?;
             Ok(())
         },
+    }
+}
+
+fn functions(given: &Given<'_>) -> Result<Vec<MineFunction>, YamlError> {
+    let read = |place: Position, name: &str, definition: &Value| {
+        MineFunction::read(name, definition)
+            .map_err(|why| place.error(format!("option {:?} is wrong: {why}", given.name)))
+    };
+    match &given.node.content {
+        Content::Scalar(Value::Null) => Ok(Vec::new()),
+        Content::List(nodes) => {
+            let nodes = nodes.iter();
+            let functions = nodes.map(|node| match &node.content {
+                Content::Scalar(Value::Text(name)) => read(node.position, name, &Value::Null),
+                _ => Err(given.refuse_at(node, format!("takes {FUNCTIONS_TAKE}"))),
+            });
+            functions.collect()
+        }
+        Content::Map(entries) => {
+            let entries = entries.iter();
+            let functions = entries
+                .map(|(key, node)| read(key.position, &key.name, &Value::from(node.clone())));
+            functions.collect()
+        }
+        Content::Scalar(_) => Err(given.wrong(FUNCTIONS_TAKE)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use saline_data::Value;
-use saline_data::yaml::{Content, Node, YamlError};
+use saline_data::yaml::{Content, Key, Node, YamlError};
 
 use super::file_roots::environments;
 use crate::given::Given;
@@ -14,6 +14,10 @@ use crate::{MasterConfig, OptionDoc, Secrecy};
 
 /// The kind of value that `ext_pillar` takes.
 const EXTERNAL_TAKES: &str = "a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`";
+
+/// The sources of `ext_pillar`, and the keywords of one of them.
+const SOURCES: [&str; 2] = ["cmd_json", "file_tree"];
+const FILE_TREE_KEYS: [&str; 2] = ["root_dir", "keep_newline"];
 
 pub(super) const fn pillar_roots() -> OptionDoc<MasterConfig> {
     OptionDoc {
@@ -138,6 +142,24 @@ fn external(given: &Given<'_>) -> Result<Vec<ExternalPillar>, YamlError> {
     nodes.iter().map(|node| source(given, node)).collect()
 }
 
+/// Refuses a name that is none of those that are known. What stands in the place of a name and does not look like one is not shown:
+/// it may be a part of a command.
+fn known_name(given: &Given<'_>, key: &Key, known: &[&str], what: &str) -> Result<(), YamlError> {
+    let name = key.name.as_str();
+    let is_name = name.len() <= 40 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    if known.contains(&name) || !is_name {
+        return Ok(());
+    }
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("; did you mean {near:?}?"),
+        None => format!(": there are {}", known.join(" and ")),
+    };
+    Err(given.refuse_openly(
+        key.position,
+        format!("has the {what} {name:?}, which is unknown{hint}"),
+    ))
+}
+
 fn source(given: &Given<'_>, node: &Node) -> Result<ExternalPillar, YamlError> {
     let wrong = || given.refuse_at(node, format!("takes {EXTERNAL_TAKES}"));
     let Content::Map(entries) = &node.content else {
@@ -146,6 +168,7 @@ fn source(given: &Given<'_>, node: &Node) -> Result<ExternalPillar, YamlError> {
     let [(name, value)] = entries.as_slice() else {
         return Err(wrong());
     };
+    known_name(given, name, &SOURCES, "source")?;
     match (name.name.as_str(), &value.content) {
         ("cmd_json", Content::Scalar(Value::Text(command))) if !command.contains('\0') => {
             Ok(ExternalPillar::CmdJson(command.clone()))
@@ -153,6 +176,7 @@ fn source(given: &Given<'_>, node: &Node) -> Result<ExternalPillar, YamlError> {
         ("file_tree", Content::Map(entries)) => {
             let (mut root, mut keep_newline) = (None, false);
             for (key, value) in entries {
+                known_name(given, key, &FILE_TREE_KEYS, "keyword of file_tree")?;
                 match (key.name.as_str(), &value.content) {
                     ("root_dir", Content::Scalar(Value::Text(path)))
                         if path.starts_with('/') && !path.contains('\0') =>

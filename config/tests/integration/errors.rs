@@ -31,8 +31,15 @@ fn names() {
     assert_snapshot!(error("completely_different: 1\n"), @r#"DIR/master:1:1: unknown option "completely_different""#);
     assert_snapshot!(error("ret-port: 1\n"), @r#"DIR/master:1:1: unknown option "ret-port"; did you mean "ret_port"?"#);
     assert_snapshot!(error("pillar_safe_grains: [os]\n"), @r#"DIR/master:1:1: unknown option "pillar_safe_grains"; did you mean "trusted_grains"?"#);
-    // The value may be a secret, its place is not.
-    assert_snapshot!(error("ext_pillar:\n  - cmd_json: a\n  - cmd_jsn: b\n"), @r#"DIR/master:3:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
+    // The value may be a secret; its place and the names of sources are not.
+    assert_snapshot!(error("ext_pillar:\n  - cmd_json: a\n  - cmd_jsn: b\n"), @r#"DIR/master:3:5: option "ext_pillar" has the source "cmd_jsn", which is unknown; did you mean "cmd_json"?"#);
+    assert_snapshot!(error("ext_pillar:\n  - git: b\n"), @r#"DIR/master:2:5: option "ext_pillar" has the source "git", which is unknown: there are cmd_json and file_tree"#);
+    assert_snapshot!(error("ext_pillar:\n  - file_tree: {rootdir: /srv/x}\n"), @r#"DIR/master:2:17: option "ext_pillar" has the keyword of file_tree "rootdir", which is unknown; did you mean "root_dir"?"#);
+    assert_snapshot!(error("ext_pillar:\n  - cmd_json: [curl, -u, a]\n"), @r#"DIR/master:2:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
+    assert_snapshot!(error("ext_pillar:\n  - curl -u a: b\n"), @r#"DIR/master:2:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
+    assert_snapshot!(minion_error("mine_functions:\n  test.ping: []\n  ips: {mine_functon: network.ip_addrs}\n"), @r#"DIR/minion:3:3: option "mine_functions" is wrong: "ips" has "mine_functon"; did you mean "mine_function"?"#);
+    assert_snapshot!(minion_error("mine_functions:\n  - test.ping\n  - ips\n"), @r#"DIR/minion:3:5: option "mine_functions" is wrong: "ips" is no function: a function is MODULE.NAME, and an alias needs mine_function"#);
+    assert_snapshot!(minion_error("mine_functions:\n  test.ping: {allow_tgt: 'os:x', allow_tgt_type: grian}\n"), @r#"DIR/minion:2:3: option "mine_functions" is wrong: "test.ping": allow_tgt_type is not a valid kind of target; did you mean "grain"?"#);
     assert_snapshot!(error("'': 1\n"), @r#"DIR/master:1:1: unknown option """#);
     assert_snapshot!(minion_error("master_prot: 1\n"), @r#"DIR/minion:1:1: unknown option "master_prot"; did you mean "master_port"?"#);
 }

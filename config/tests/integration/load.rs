@@ -244,6 +244,7 @@ fn what_has_no_effect_is_named_once() {
     assert_snapshot!(master_warnings("interface: 127.0.0.1\nfileserver_backend: {}\npillar_cache: true\nhash_type: md5\n"), @"DIR/master:2:1: 3 options of Salt are not supported, and have no effect: fileserver_backend, pillar_cache, hash_type");
     assert_snapshot!(master_warnings("process_count_max: 1\n"), @r#"DIR/master:1:1: option "process_count_max" is one of the minion, and has no effect here"#);
     assert_snapshot!(minion_warnings("job_ttl: 3\nmaster_type: failover\n"), @r#"DIR/minion:1:1: option "job_ttl" is one of the master, and has no effect here | DIR/minion:2:1: option "master_type" of Salt has no effect: the addresses in `master` are tried in their order"#);
+    assert_snapshot!(master_warnings("file_roots: {prod: [/srv/prod]}\nfile_env_access: {prod: w*, prd: w*, base: w*}\n"), @r#"DIR/master:2:29: option "file_env_access" has a rule for the environment "prd", which neither file_roots nor pillar_roots has; did you mean "prod"?"#);
     assert_snapshot!(master_warnings("include: absent.d/*\n"), @r#"DIR/master:1:10: include "absent.d/*" matches no file"#);
     let dir = folder(&[("master.d/a.conf", "default_include: b/*\n")]);
     let warnings = MasterConfig::load(dir.path(), SCHEMES).unwrap().warnings;
