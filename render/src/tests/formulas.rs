@@ -233,3 +233,38 @@ fn filters_take_the_arguments_of_jinjas() {
           m: {a: [1]}, n: c, o: 'x1,2'}",
     );
 }
+
+#[test]
+fn keys_and_words_with_marks_of_their_own() {
+    same(
+        "{}",
+        "10.0.0.1 443:\n  weight: 1\nmap $agent $bad:\n  - '~*x': 1\n  - lib-x: 2\nBufRead,BufNew:\n  /etc/*.conf: 'set x'\nUrl \"http://x/s?json\":\n  accepted conn: None\n\"10:20\": a\n'server':\n",
+        "{'10.0.0.1 443': {weight: 1}, 'map $agent $bad': [{'~*x': 1}, {lib-x: 2}], 'BufRead,BufNew': {'/etc/*.conf': set x},
+          'Url \"http://x/s?json\"': {accepted conn: 'None'}, '10:20': a, server: null}",
+    );
+    same(
+        "{}",
+        "a: x[name=S, port=s]\nb: net.x[*],/bin/f $1 2>&1 | sed 's,.*/\\([0-9]*\\)/.*,\\1,'\nc: <H>.*(G|P).*(\\.x|\\.y).*\nd: 16:27:ac:a5\ne: (a) /b\nf: members of \"x\"\ng: 50%\nh: btree:${d}/s\ni: '\"q -0 a\"'\nj:    x\nk: shmcb:/run/o(128)\n",
+        "{a: 'x[name=S, port=s]', b: \"net.x[*],/bin/f $1 2>&1 | sed 's,.*/\\\\([0-9]*\\\\)/.*,\\\\1,'\", c: '<H>.*(G|P).*(\\.x|\\.y).*',
+          d: '16:27:ac:a5', e: (a) /b, f: 'members of \"x\"', g: 50%, h: 'btree:${d}/s', i: '\"q -0 a\"', j: x,
+          k: 'shmcb:/run/o(128)'}",
+    );
+    // A key that is null in Salt.
+    same("{}", "lets:\n  &columns: join(1)\n", "{lets: join(1)}");
+    // A block with a comment alone, no line break at the end, and a part that is not the whole document's.
+    same(
+        "{}",
+        "outer:\n  extra: |\n    # nothing yet\n\n  include:\n    - x.conf\n  last: True",
+        "{outer: {extra: \"# nothing yet\\n\", include: [x.conf], last: true}}",
+    );
+}
+
+#[test]
+fn grains_by_their_paths() {
+    let grains = "{grains: {fqdn: w.example.org, ip4_interfaces: {eth1: [10.0.0.1]}}, pillar: {}}";
+    same(
+        grains,
+        "host: {{ salt['grains.get']('fqdn') }}\nvalue: {{ salt['grains.get']('ip4_interfaces:eth1')[0] }}\n",
+        "{host: w.example.org, value: 10.0.0.1}",
+    );
+}
