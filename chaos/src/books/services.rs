@@ -17,7 +17,9 @@ pub(super) fn everything_is_delivered(ledger: &Ledger<'_>) -> Book {
             book.checked += 1;
             let stored = rows.last().map(|row| row.retcode);
             let outside = delivered.get(&(jid.clone(), minion.clone())).copied();
-            if outside != stored {
+            let is_older = outside.is_some() && ledger.lost_within(Duration::ZERO, Duration::MAX);
+            // A store that was put back may have an earlier return of a minion than was delivered since its copy.
+            if outside != stored && !is_older {
                 let evidence = match outside {
                     None => "its return is stored, and was not delivered".to_owned(),
                     Some(retcode) => format!(
@@ -122,6 +124,14 @@ mod tests {
         assert_eq!(names_of_broken(&evidence), ["delivered"]);
         evidence.delivered.remove(&of_m1);
         assert_eq!(names_of_broken(&evidence), ["delivered"]);
+        let (from, to) = Default::default();
+        evidence.history.losses.push(Loss::Restored { from, to });
+        assert_eq!(names_of_broken(&evidence), ["delivered"], "it is missing");
+        evidence.delivered.insert(of_m1, 3);
+        assert!(
+            names_of_broken(&evidence).is_empty(),
+            "an older one is stored"
+        );
         let mut evidence = served(&balanced());
         let of_m2 = (JID.to_owned(), "m2".to_owned());
         evidence.delivered.insert(of_m2, 0);

@@ -83,6 +83,28 @@ fn an_interrupted_return_needs_a_loss_of_power_during_the_run() {
 }
 
 #[test]
+fn an_interrupted_return_of_a_clone_may_be_what_a_store_has_that_was_put_back() {
+    let mut evidence = returning(Content::Interrupted, 130);
+    let cloned = Loss::Cloned {
+        minion: 1,
+        from: at(19),
+        to: at(24),
+    };
+    let restored = Loss::Restored {
+        from: at(25),
+        to: at(30),
+    };
+    for (losses, expected) in [
+        (vec![cloned], &["contents"][..]),
+        (vec![restored], &["contents"]),
+        (vec![cloned, restored], &NONE),
+    ] {
+        evidence.history.losses = losses;
+        assert_eq!(broken(&evidence), expected);
+    }
+}
+
+#[test]
 fn a_loss_of_power_excuses_an_interrupted_return_until_the_return_was_delivered() {
     let loses_power = |seconds, synced| {
         let mut evidence = returning(Content::Interrupted, 130);
