@@ -15,7 +15,11 @@ use crate::printing::Printer;
 /// Adds the filters.
 pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
     let own_printer = printer.clone();
-    environment.add_filter("__text", move |value: Value| own_printer.text(&value));
+    environment.add_filter("__text", move |state: &State<'_, '_>, value: Value| {
+        own_printer.texts(state, &value)
+    });
+    let own_printer = printer.clone();
+    environment.add_filter("__alone", move |value: Value| own_printer.text(&value));
     environment.add_filter("__own", |state: &State<'_, '_>, value: Value| {
         own(state, value)
     });

@@ -18,6 +18,8 @@ pub struct Finding {
     pub column: u64,
     /// What will not render, and what to write instead where there is something. One line.
     pub message: String,
+    /// The grain that it is about, which renders as its default for every minion unless the grain is trusted.
+    pub grain: Option<String>,
 }
 
 /// Returns what of a file will not render.
@@ -32,6 +34,7 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
             line: error.line,
             column: error.column,
             message: error.message,
+            grain: None,
         });
         return finding.into_iter().collect();
     }
@@ -41,7 +44,9 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
         Err(error) => return vec![Finding::syntax(text, &tags, &error)],
     };
     let renderer = Renderer::new();
-    let absent = |named: &&syntax::Named| !renderer.has(named.kind, &named.name);
+    let absent = |named: &&syntax::Named| {
+        named.kind == NameKind::GrainWithDefault || !renderer.has(named.kind, &named.name)
+    };
     let mut findings: Vec<Finding> = read
         .names
         .iter()
@@ -51,12 +56,19 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
             let message = match named.kind {
                 NameKind::Filter => format!("the filter {name} is absent"),
                 NameKind::Test => format!("the test {name} is absent"),
+                NameKind::GrainWithDefault => format!(
+                    "the grain {name} is not in trusted_grains, so every minion gets the default here: list it there, or use what \
+                     minions.d assigns"
+                ),
                 NameKind::SaltFunction => format!(
                     "{name} is not there in templates, which call {}",
                     FUNCTIONS.join(", ")
                 ),
             };
-            Finding::at(text, tags.original(named.at), message)
+            Finding {
+                grain: (named.kind == NameKind::GrainWithDefault).then(|| name.clone()),
+                ..Finding::at(text, tags.original(named.at), message)
+            }
         })
         .collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
@@ -72,6 +84,7 @@ impl Finding {
             line: before.matches('\n').count() as u64 + 1,
             column: before[line_start..].chars().count() as u64 + 1,
             message,
+            grain: None,
         }
     }
 
@@ -101,6 +114,26 @@ mod tests {
         findings
             .map(|it| format!("{}:{}: {}", it.line, it.column, it.message))
             .collect()
+    }
+
+    #[test]
+    fn grains_with_defaults_are_told_with_their_names() {
+        let text = "{{ grains.get('os:x', 1) }}\n{{ salt['grains.get']('id') }}{{ salt.grains.get(key='a') }}\n{{ salt['grains.filter_by'](m) }}{{ salt.grains.filter_by(m, 'b') }}{{ grains.get(x) }}{{ m.get('c') }}{{ grains.d }}";
+        let found = lint("a.sls", text).into_iter();
+        let found: Vec<_> = found
+            .map(|it| (it.line, it.column, it.grain.unwrap_or_default()))
+            .collect();
+        let expected = [
+            (1, 4, "os"),
+            (2, 4, "id"),
+            (2, 34, "a"),
+            (3, 4, "os_family"),
+            (3, 37, "b"),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(line, column, grain)| (line, column, grain.to_owned()))
+        );
     }
 
     #[test]

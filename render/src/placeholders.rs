@@ -134,6 +134,11 @@ impl Placeholders {
         }
     }
 
+    /// Whether there are none so far.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Whether a text holds a placeholder.
     pub fn is_in(&self, text: &str) -> bool {
         !self.entries.is_empty() && text.contains(&self.prefix)

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State};
 
-use crate::containers::{BYTES_ARE_PRINTED, Bytes, invalid, number};
+use crate::containers::{
+    BYTES_ARE_PRINTED, Bytes, List, MAX_DEPTH, Mapping, entries, invalid, number,
+};
 use crate::placeholders::{Form, PlaceholderError, Placeholders};
 
 /// The placeholders of the rendering that is under way, for all that prints.
@@ -33,6 +35,62 @@ impl Printer {
             }
             _ => value.clone(),
         }
+    }
+
+    /// Returns a value with data in the place of placeholders, also within lists and mappings.
+    pub fn texts(&self, state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+        let are_none = self.placeholders().is_empty();
+        match are_none {
+            true => Ok(self.text(value)),
+            false => Ok(self
+                .within(state, value, 0)?
+                .unwrap_or_else(|| self.text(value))),
+        }
+    }
+
+    /// Returns a list or a mapping with data in the place of placeholders; none if it has no placeholder, or is neither.
+    fn within(
+        &self,
+        state: &State<'_, '_>,
+        value: &Value,
+        depth: usize,
+    ) -> Result<Option<Value>, Error> {
+        let is_iterator = value.kind() == ValueKind::Iterable;
+        // Kept containers nest no deeper.
+        if depth > MAX_DEPTH
+            || !(is_iterator || matches!(value.kind(), ValueKind::Seq | ValueKind::Map))
+        {
+            return Ok(None);
+        }
+        // What an iterator gave is not given again.
+        let mut has_any = is_iterator;
+        let mut read = |inner: &Value| -> Result<Value, Error> {
+            let found = match inner.as_str() {
+                Some(text) => {
+                    let is_in = self.placeholders().is_in(text);
+                    is_in.then(|| self.text(inner))
+                }
+                None => self.within(state, inner, depth + 1)?,
+            };
+            has_any |= found.is_some();
+            Ok(found.unwrap_or_else(|| inner.clone()))
+        };
+        let found = match value.kind() {
+            ValueKind::Map => {
+                let entries = entries(value)?;
+                state.consume_fuel(entries.len() as u64 / 16)?;
+                let read = entries
+                    .iter()
+                    .map(|(key, value)| Ok((read(key)?, read(value)?)));
+                Mapping::of(read.collect::<Result<Vec<_>, Error>>()?)
+            }
+            _ => {
+                let values: Vec<Value> = value.try_iter()?.collect();
+                state.consume_fuel(values.len() as u64 / 16)?;
+                List::of(values.iter().map(read).collect::<Result<Vec<_>, Error>>()?)
+            }
+        };
+        Ok(has_any.then_some(found))
     }
 
     /// Prints a value: text of the template as it is, a word or a number as Python prints it, any other text as a

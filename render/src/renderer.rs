@@ -428,6 +428,7 @@ impl Renderer {
             NameKind::Filter => "{{ name is filter }}",
             NameKind::Test => "{{ name is test }}",
             NameKind::SaltFunction => return crate::salt_functions::FUNCTIONS.contains(&name),
+            NameKind::GrainWithDefault => return true,
         };
         let answer = self
             .environment

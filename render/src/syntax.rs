@@ -2,6 +2,8 @@
 //!
 //! - `__text` where text that the template put together (the result of a macro, of a `set` block or of an `include`) is
 //!   compared, tested, or given to a filter: such text holds placeholders, and a condition is about the data.
+//!   A list or a mapping with such text in it becomes one with the data. `__alone` does the same of a text and leaves lists and mappings
+//!   as they are: it is put where their members only change places.
 //! - `__own` where a list or a mapping may be kept: `append` and `update` change what it returns, and minijinja's own
 //!   containers cannot be changed.
 //!
@@ -25,6 +27,14 @@ const KEEP_TEXT: [&str; 7] = [
     "default",
     "d",
 ];
+
+/// Filters that give members of a list or a mapping another place, and read none of them.
+const REARRANGE: [&str; 9] = [
+    "batch", "count", "first", "last", "length", "list", "random", "reverse", "slice",
+];
+
+/// Methods of lists and mappings that compare their first argument with what is there.
+const COMPARE: [&str; 6] = ["count", "get", "index", "pop", "remove", "setdefault"];
 
 /// Tests that look at the text of a value.
 const READING_TESTS: [&str; 22] = [
@@ -75,6 +85,8 @@ pub(crate) enum NameKind {
     Test,
     /// A function of the object `salt`.
     SaltFunction,
+    /// A grain that has a default where a minion does not have it.
+    GrainWithDefault,
 }
 
 /// Returns the template with these filters, and the names that it uses.
@@ -98,8 +110,21 @@ enum Use {
     Passed,
     /// The value is kept, and may be changed later.
     Kept,
-    /// The text of the value is read.
+    /// The text of the value is read, also within a list or a mapping.
     Read,
+    /// The text of the value is read, if it is one.
+    ReadAlone,
+}
+
+impl Use {
+    /// Returns the filter that has the data of a value that is used in this way; none where text of the template stays that.
+    fn reads(self) -> Option<&'static str> {
+        match self {
+            Self::Read => Some("__text"),
+            Self::ReadAlone => Some("__alone"),
+            Self::Passed | Self::Kept => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -204,19 +229,58 @@ impl Walk {
             CallType::Function(_) | CallType::Block(_) => {}
             CallType::Method(..) | CallType::Object(_) => self.base(&call.expr),
         }
-        self.arguments(&call.args, Use::Kept);
+        self.grain(call);
+        let compares = match call.identify_call() {
+            CallType::Method(_, name) => COMPARE.contains(&name),
+            CallType::Function(_) | CallType::Block(_) | CallType::Object(_) => false,
+        };
+        let (first, others) = call
+            .args
+            .split_at(usize::from(compares).min(call.args.len()));
+        self.arguments(first, Use::Read);
+        self.arguments(others, Use::Kept);
+    }
+
+    /// Notes the grain that a call asks for, if it is a constant: `grains.get` and `grains.filter_by` have defaults.
+    fn grain(&mut self, call: &Call<'_>) {
+        let Some((function, at)) = grain_function(&call.expr) else {
+            return;
+        };
+        let (place, keyword, otherwise) = match function.as_str() {
+            "grains.get" => (0, "key", None),
+            "grains.filter_by" => (1, "grain", Some("os_family")),
+            _ => return,
+        };
+        let named = call.args.iter().find_map(|argument| match argument {
+            CallArg::Kwarg(name, value) if *name == keyword => Some(value),
+            _ => None,
+        });
+        let given = named.or_else(|| match call.args.get(place) {
+            Some(CallArg::Pos(value)) => Some(value),
+            _ => None,
+        });
+        let name = match given {
+            Some(Expr::Const(value)) => value.value.as_str(),
+            Some(_) => None,
+            None => otherwise,
+        };
+        if let Some(name) = name {
+            let name = name.split(':').next().unwrap_or_default();
+            self.name(NameKind::GrainWithDefault, name, at);
+        }
     }
 
     fn filter(&mut self, filter: &Filter<'_>, begins: usize) {
         let reads = match KEEP_TEXT.contains(&filter.name) {
             true => Use::Passed,
+            false if REARRANGE.contains(&filter.name) => Use::ReadAlone,
             false => Use::Read,
         };
         self.name(NameKind::Filter, filter.name, begins);
         match &filter.expr {
             Some(input) => self.expression(input, reads),
             // The text of a block. The beginning of a filter without an input is its name.
-            None if reads == Use::Read => self.edits.push(Edit {
+            None if reads != Use::Passed => self.edits.push(Edit {
                 at: begins,
                 removed: 0,
                 inserted: "__text|".to_owned(),
@@ -248,10 +312,14 @@ impl Walk {
                 {
                     self.name(NameKind::SaltFunction, name, at);
                 }
-                self.base(&it.expr);
+                match &it.subscript_expr {
+                    Expr::Const(key) if key.value.as_str().is_some() => self.base(&it.expr),
+                    // It may be the number of a letter.
+                    _ => self.sliced(&it.expr),
+                }
                 self.expression(&it.subscript_expr, Use::Read);
             }
-            Expr::Slice(it) => self.base(&it.expr),
+            Expr::Slice(it) => self.sliced(&it.expr),
             Expr::Call(it) => self.call(it),
             Expr::Var(_) | Expr::Const(_) => {}
             Expr::List(it) => it
@@ -263,11 +331,35 @@ impl Walk {
                 .iter()
                 .for_each(|item| self.expression(item, Use::Kept)),
             Expr::Map(it) => {
-                let values = it.values.iter();
-                values.for_each(|value| self.expression(value, Use::Kept));
+                for key in &it.keys {
+                    self.expression(key, Use::Read);
+                }
+                for value in &it.values {
+                    self.expression(value, Use::Kept);
+                }
             }
             // It stands in brackets.
             other => self.expression(other, Use::Passed),
+        }
+    }
+
+    /// Visits an expression of which a part is taken. A part of a text is one of its data.
+    fn sliced(&mut self, expression: &Expr<'_>) {
+        match begin(expression) {
+            Some(at) => {
+                self.edits.push(Edit {
+                    at,
+                    removed: 0,
+                    inserted: "(".to_owned(),
+                });
+                self.base(expression);
+                self.insert(expression, "__alone)");
+            }
+            // It stands in brackets.
+            None if matches!(expression, Expr::List(_) | Expr::Tuple(_) | Expr::Map(_)) => {
+                self.base(expression);
+            }
+            None => self.expression(expression, Use::ReadAlone),
         }
     }
 
@@ -275,31 +367,35 @@ impl Walk {
         match expression {
             Expr::Const(_) => {}
             Expr::Var(_) => {
-                if used == Use::Read {
-                    self.insert(expression, "__text");
+                if let Some(filter) = used.reads() {
+                    self.insert(expression, filter);
                 }
             }
             Expr::GetAttr(_) | Expr::GetItem(_) | Expr::Slice(_) | Expr::Call(_) => {
                 self.base(expression);
-                match used {
-                    Use::Read => self.insert(expression, "__text"),
-                    Use::Kept => self.insert(expression, "__own"),
-                    Use::Passed => {}
+                match used.reads() {
+                    Some(filter) => self.insert(expression, filter),
+                    None if used == Use::Kept => self.insert(expression, "__own"),
+                    None => {}
                 }
             }
             Expr::List(_) | Expr::Tuple(_) | Expr::Map(_) => {
                 self.base(expression);
-                if used == Use::Kept && !matches!(expression, Expr::Tuple(_)) {
-                    self.insert(expression, "__own");
+                match used {
+                    Use::Kept if !matches!(expression, Expr::Tuple(_)) => {
+                        self.insert(expression, "__own");
+                    }
+                    // A list of words needs nothing.
+                    Use::Read if !is_constant(expression) => self.insert(expression, "__text"),
+                    _ => {}
                 }
             }
             Expr::Filter(it) => {
                 self.filter(it, expression.span().start_offset as usize);
-                match used {
-                    Use::Read if KEEP_TEXT.contains(&it.name) => {
-                        self.insert(expression, "__text");
-                    }
-                    Use::Kept => self.insert(expression, "__own"),
+                let keeps = KEEP_TEXT.contains(&it.name) || REARRANGE.contains(&it.name);
+                match used.reads() {
+                    Some(filter) if keeps => self.insert(expression, filter),
+                    None if used == Use::Kept => self.insert(expression, "__own"),
                     _ => {}
                 }
             }
@@ -339,6 +435,51 @@ impl Walk {
     }
 }
 
+/// Returns the name of a function about grains, and where it stands: `grains.get`, `salt.grains.get` or `salt['grains.get']`.
+fn grain_function(called: &Expr<'_>) -> Option<(String, usize)> {
+    let name = match called {
+        Expr::GetItem(it) => match &it.subscript_expr {
+            Expr::Const(name) if salt_at(&it.expr).is_some() => name.value.as_str()?.to_owned(),
+            _ => return None,
+        },
+        Expr::GetAttr(it) => match &it.expr {
+            Expr::Var(object) if object.id == "grains" && it.name == "get" => {
+                "grains.get".to_owned()
+            }
+            Expr::GetAttr(module) if salt_at(&module.expr).is_some() => {
+                format!("{}.{}", module.name, it.name)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some((name, begin(called)?))
+}
+
+/// Returns where an expression begins, which is exact for names and constants, and for what follows them.
+fn begin(expression: &Expr<'_>) -> Option<usize> {
+    match expression {
+        Expr::Var(it) => Some(it.span().start_offset as usize),
+        Expr::Const(it) => Some(it.span().start_offset as usize),
+        Expr::GetAttr(it) => begin(&it.expr),
+        Expr::GetItem(it) => begin(&it.expr),
+        Expr::Slice(it) => begin(&it.expr),
+        Expr::Call(it) => begin(&it.expr),
+        _ => None,
+    }
+}
+
+/// Whether a list or a mapping has constants alone.
+fn is_constant(expression: &Expr<'_>) -> bool {
+    match expression {
+        Expr::Const(_) => true,
+        Expr::List(it) => it.items.iter().all(is_constant),
+        Expr::Tuple(it) => it.items.iter().all(is_constant),
+        Expr::Map(it) => it.keys.iter().chain(&it.values).all(is_constant),
+        _ => false,
+    }
+}
+
 /// Returns where the object `salt` stands, if this is it.
 fn salt_at(expression: &Expr<'_>) -> Option<usize> {
     match expression {
@@ -367,7 +508,22 @@ mod tests {
             ("{{ x|upper|indent(2) }}", "{{ x|__text|upper|indent(2) }}"),
             ("{{ x|indent|upper }}", "{{ x|indent|__text|upper }}"),
             ("{{ -x + 1 }}", "{{ -x + 1 }}"),
-            ("{{ a[x].b(y)[1:2] }}", "{{ a[x|__text].b(y)[1:2] }}"),
+            (
+                "{{ a[x].b(y)[1:2] }}",
+                "{{ ((a|__alone)[x|__text].b(y)|__alone)[1:2] }}",
+            ),
+            (
+                "{{ x[1:][:2] }}{{ (a ~ b)[1:] }}",
+                "{{ ((x|__alone)[1:]|__alone)[:2] }}{{ (a|__alone ~ b|__alone)[1:] }}",
+            ),
+            (
+                "{{ [x] == [1] }}{{ {x: y}|length }}",
+                "{{ [x]|__text == [1] }}{{ {x|__text: y}|length }}",
+            ),
+            (
+                "{{ x|list|first|upper }}{{ l.index(x) }}",
+                "{{ x|__alone|list|__alone|first|__text|upper }}{{ l.index(x|__text) }}",
+            ),
             (
                 "{{ x is defined and y is eq z }}",
                 "{{ x is defined and y|__text is eq z|__text }}",

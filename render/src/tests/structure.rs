@@ -400,3 +400,129 @@ proptest::proptest! {
         proptest::prop_assert_eq!(rendered("{{ x }}: 1\n", &text), expected);
     }
 }
+
+/// Expressions over `y` that would show a placeholder, or cut one in two: a filter of each kind, tests, operators, subscripts, methods,
+/// loops, and the same of a list or a mapping with `y` in it.
+const READING: [&str; 93] = [
+    "y|length",
+    "y|upper",
+    "y|lower",
+    "y|title",
+    "y|capitalize",
+    "y|reverse",
+    "y|list|tojson",
+    "y|first",
+    "y|last",
+    "y|batch(5)|list|tojson",
+    "y|slice(2)|list|tojson",
+    "y|unique|list|tojson",
+    "y|sort|tojson",
+    "y|truncate(6)",
+    "y|truncate(6, true, '')",
+    "y|replace('p', 'zz')",
+    "y|replace('saline', 'zz')",
+    "y|wordcount",
+    "y|center(30)",
+    "y|tojson",
+    "y|json",
+    "y|yaml",
+    "y|string|length",
+    "y|base64_encode",
+    "y|trim('a')",
+    "y|striptags",
+    "y|int(7)",
+    "y|float(7)",
+    "y|to_bool",
+    "y|join('-')",
+    "y|map('upper')|join",
+    "y|select('equalto', 'p')|list|length",
+    "y|min",
+    "y|max",
+    "y|random|length",
+    "y|escape|length",
+    "y|e|length",
+    "y|safe|length",
+    "y|urlize|length",
+    "y|split(' ')|tojson",
+    "y|lines|tojson",
+    "y|format(1)",
+    "'%s'|format(y)|length",
+    "y|attr('upper')",
+    "y|list|length",
+    "y == 'ap: qb'",
+    "y != 'ap: qb'",
+    "'ap: qb' == y",
+    "y < 'b'",
+    "y > 's'",
+    "y in ['ap: qb']",
+    "'p: q' in y",
+    "'saline' in y",
+    "y is eq 'ap: qb'",
+    "y is startingwith 'ap'",
+    "y is endingwith 'qb'",
+    "y is string",
+    "y is lower",
+    "y is in ['ap: qb']",
+    "(y ~ '')|length",
+    "y[0]",
+    "y[1]",
+    "(y ~ 'c')[1:3]",
+    "[y][0][1:3]",
+    "y[1:][:2]",
+    "dict([('ap: qb', 1)])[y]",
+    "dict([('ap: qb', 1)]).get(y)",
+    "dict([(y, 1)])|list|tojson",
+    "[[y]]|map('first')|map('length')|first",
+    "y[1:4]",
+    "y[-2:]",
+    "y[::2]",
+    "y.upper()",
+    "y.split(': ')|tojson",
+    "y.find('q')",
+    "y.startswith('ap')",
+    "y.replace('p', 'z')",
+    "y.zfill(30)",
+    "y.partition(':')[0]",
+    "'z'.join(y)",
+    "'{}'.format(y)|length",
+    "{'ap: qb': 1}[y]",
+    "{'ap: qb': 1}.get(y)",
+    "{y: 1}['ap: qb']",
+    "[y]|map('length')|first",
+    "[y]|map('upper')|first",
+    "[y]|map('trim')|map('length')|first",
+    "[y, 'b']|sort|last",
+    "[y, 'ap: qb']|unique|list|length",
+    "[y] == ['ap: qb']",
+    "['ap: qb'].index(y)",
+    "[y].index('ap: qb')",
+    "'ap: qb' in [y]",
+];
+
+#[test]
+fn captured_text_is_read_as_the_data_that_it_says() {
+    // What is captured in each way, and the same as data.
+    let captured = [
+        "{% set y %}a{{ x }}b{% endset %}",
+        "{% macro m() %}a{{ x }}b{% endmacro %}{% set y = m() %}",
+        "{% macro n() %}{{ caller() }}{% endmacro %}{% set y %}{% call n() %}a{{ x }}b{% endcall %}{% endset %}",
+        "{% set y %}{% filter indent(2) %}a{{ x }}b{% endfilter %}{% endset %}",
+    ];
+    let data = "{% set y = 'a' ~ x ~ 'b' %}";
+    let rendered = |set: &str, reading: &str| {
+        let template = format!("{set}k: {{{{ {reading} }}}}\n");
+        let rendered = with("{x: 'p: q'}", &template);
+        rendered.map_err(|error| error.message)
+    };
+    let mut wrong = Vec::new();
+    for reading in READING {
+        let expected = rendered(data, reading);
+        for set in captured {
+            let found = rendered(set, reading);
+            if found.is_ok() != expected.is_ok() || found.is_ok() && found != expected {
+                wrong.push(format!("{reading} of {set}: {found:?}, not {expected:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
