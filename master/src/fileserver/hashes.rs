@@ -97,7 +97,7 @@ pub(super) fn hash(
     let mut offset = 0;
     loop {
         if is_given_up() {
-            return Err(io::Error::other("the master stops"));
+            return Err(io::Error::other("its hash was given up"));
         }
         let read = file.read_at(&mut buffer, offset)?;
         if read == 0 {

@@ -7,6 +7,7 @@
 //! ([`SendingWindow`]), so that files delay nothing else, however many minions ask for them at once.
 
 mod figures;
+mod hash_askers;
 mod hashes;
 mod listings;
 mod minion_turns;
@@ -118,7 +119,7 @@ impl FileServer {
     /// Carries out a request of the minion `id`.
     ///
     /// # Cancel safety
-    /// A hash, a listing or a write that was begun is finished.
+    /// A listing or a write that was begun is finished. A hash goes on for a while, for the minion that comes again.
     pub(crate) async fn answer(&self, id: &MinionId, request: FileRequest) -> MinionReply {
         self.figures.count_request();
         let (Some(_permit), Ok(_place)) = (self.concurrency.begin(id), self.places.try_acquire())

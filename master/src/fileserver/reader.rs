@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use saline_jailed_files::{InnerPath, JailedFile, OpenError, Root};
+use saline_jailed_files::{FileVersion, InnerPath, JailedFile, OpenError, Root};
 use saline_messages::{FileRefusal, MinionId, Part, SeenFile, TransferId};
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::figures::FileFigures;
+use super::hash_askers::{FileAskers, HashAskers};
 use super::hashes::{Hashes, hash};
 use super::minion_turns::MinionTurns;
 use super::{NoAnswer, WAIT};
@@ -36,14 +37,15 @@ pub(super) struct Reader {
     pub(super) hashing: Arc<Semaphore>,
     /// A minion waits for one large file at a time, so that the files of others come between its own.
     minions: MinionTurns,
+    askers: HashAskers,
 }
 
 /// The result of a look.
 enum Look {
     Seen(SeenFile),
     /// The file is large, and its hash is not known.
-    Large,
-    /// The file is written all the time.
+    Large(FileVersion),
+    /// The file is written all the time, or nobody waits for its hash any more.
     Unsteady,
 }
 
@@ -52,6 +54,7 @@ impl Reader {
         Self {
             hashes,
             figures,
+            askers: HashAskers::new(context.clock),
             context,
             readers: Arc::new(Semaphore::new(READERS)),
             hashing: Arc::new(Semaphore::new(1)),
@@ -71,19 +74,20 @@ impl Reader {
         path: InnerPath,
     ) -> Result<SeenFile, NoAnswer> {
         let turn = self.turn(&self.readers).await?;
-        let work = self.looking(roots.clone(), path.clone(), SMALL);
-        match self.run(turn, work).await? {
+        let work = self.looking(roots.clone(), path.clone(), SMALL, None);
+        let version = match self.run(turn, work).await? {
             Look::Seen(seen) => return Ok(seen),
             Look::Unsteady => return Err(NoAnswer::Busy),
-            Look::Large => {}
-        }
+            Look::Large(version) => version,
+        };
+        let asking = self.askers.ask(&version);
         let _own = self.turn(&self.minions.of(id)).await?;
         // Another one may hash it now: then it is known when it is this one's turn.
         let turn = self.turn(&self.hashing).await?;
-        let work = self.looking(roots, path, MAX_FILE);
+        let work = self.looking(roots, path, MAX_FILE, Some(Arc::clone(&asking.0)));
         match self.run(turn, work).await? {
             Look::Seen(seen) => Ok(seen),
-            Look::Unsteady | Look::Large => Err(NoAnswer::Busy),
+            Look::Unsteady | Look::Large(_) => Err(NoAnswer::Busy),
         }
     }
 
@@ -153,16 +157,18 @@ impl Reader {
         }
     }
 
-    /// Returns the work of a look, which hashes a file of at most `most` bytes.
+    /// Returns the work of a look, which hashes a file of at most `most` bytes, and gives that up when the askers have gone.
     fn looking(
         &self,
         roots: Vec<PathBuf>,
         path: InnerPath,
         most: u64,
+        askers: Option<Arc<FileAskers>>,
     ) -> impl FnOnce() -> Result<Look, FileRefusal> + Send + 'static + use<> {
         let (hashes, figures) = (Arc::clone(&self.hashes), Arc::clone(&self.figures));
         let cancel = self.context.cancel.clone();
         move || {
+            let are_gone = || askers.as_ref().is_some_and(|askers| askers.are_gone());
             for _ in 0..READ_AGAIN {
                 let file = open(&roots, &path)?;
                 let version = file.version();
@@ -180,12 +186,14 @@ impl Reader {
                 }
                 match version.size {
                     size if size > MAX_FILE => return Err(FileRefusal::TooLarge),
-                    size if size > most => return Ok(Look::Large),
+                    size if size > most => return Ok(Look::Large(version)),
                     _ => {}
                 }
                 let began = Clock.wall();
-                let hashed =
-                    hash(&file, || cancel.is_cancelled()).map_err(|error| failed(&path, &error))?;
+                let hashed = match hash(&file, || cancel.is_cancelled() || are_gone()) {
+                    Err(_) if are_gone() => return Ok(Look::Unsteady),
+                    hashed => hashed.map_err(|error| failed(&path, &error))?,
+                };
                 figures.count_hashed(version.size);
                 if let Some(transfer) = hashed {
                     hashes.note(version, transfer, began);

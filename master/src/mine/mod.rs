@@ -287,15 +287,34 @@ impl Mine {
         let mut asker = Asker::new(facts, nodegroups, root);
         let minions = self.0.targets.resolve(target, false).await?.minions;
         let minions = minions.into_ids();
-        let parts = Arc::clone(&self.0);
-        let read = move |store: &MineStore| {
-            let began = parts.context.clock.now();
-            let page = page(store, &asked, &permitted, &minions, &mut asker)?;
-            let took = parts.context.clock.now() - began;
-            parts.figures.count_read(took, page.entries.len());
-            Ok(page)
-        };
-        Ok(MineReply::Found(self.read(read).await?))
+        let (asked, minions) = (Arc::new(asked), Arc::new(minions));
+        loop {
+            let parts = Arc::clone(&self.0);
+            let (asked, minions) = (Arc::clone(&asked), Arc::clone(&minions));
+            let permitted = permitted.clone();
+            let read = move |store: &MineStore| {
+                let began = parts.context.clock.now();
+                let page = page(store, &asked, &permitted, &minions, &mut asker)?;
+                let took = parts.context.clock.now() - began;
+                parts.figures.count_read(took, page.entries.len());
+                Ok((page, asker))
+            };
+            let page;
+            (page, asker) = self.read(read).await?;
+            let mut is_whole = true;
+            while let Some((encoded, target)) = asker.take_undecided() {
+                is_whole = false;
+                let target = Arc::new(target);
+                let pillars = &self.0.targets.pillars;
+                let verdicts = pillars.match_target(vec![id.clone()], &target).await;
+                // A pattern that takes too many steps allows nothing, and there is none.
+                let verdict = verdicts.into_iter().next().flatten().and_then(Result::ok);
+                asker.decide(encoded, &target, verdict);
+            }
+            if is_whole {
+                return Ok(MineReply::Found(page));
+            }
+        }
     }
 
     /// Returns the entries with these names of these minions, sorted by id, whatever `allow_tgt` says: an operator asks. None when

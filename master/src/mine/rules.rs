@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use saline_config::MineRule;
 use saline_messages::MinionId;
-use saline_targeting::{Candidate, CompiledTarget, Inclusion, Nodegroups, Target, TargetKind};
+use saline_targeting::{
+    Candidate, CompiledTarget, Inclusion, Nodegroups, PillarMatches, Target, TargetKind,
+};
 
 use super::store;
 use crate::facts::Trusted;
@@ -47,13 +49,11 @@ pub(super) fn compile_allowed(
     nodegroups: &Nodegroups,
     root: &RootFacts,
 ) -> Result<CompiledTarget, String> {
+    let target = with_exact_pillar(target, nodegroups, root)?;
     let expanded = target.expand(nodegroups, &root.assignments);
     let compiled = expanded.and_then(|expanded| expanded.target.compile());
     let compiled = compiled.map_err(|error| error.to_string().replace('\n', " "))?;
-    if compiled.needs_pillar() {
-        return Err("it looks at pillars, which an allow_tgt cannot: use ids, or roles and attributes of minions.d (A@roles:web)".to_owned());
-    }
-    match compiled.looks_only_at(&root.trusted_grains) {
+    match compiled.looks_only_at_pillar_and(&root.trusted_grains) {
         true => Ok(compiled),
         false => Err(
             "it looks at grains or addresses, and a minion says of itself what these are: name the grains in trusted_grains of \
@@ -63,8 +63,8 @@ pub(super) fn compile_allowed(
     }
 }
 
-/// Returns the target of a minion that asks, which compares pillars with whole values alone, as in Salt: what a minion asks for must not
-/// let it find out, letter by letter, what stands in the pillars of others.
+/// Returns a target of a minion, which compares pillars with whole values alone: what a minion asks for must not let it find out, letter
+/// by letter, what stands in the pillars of others, and a rule of one is about what its author knows.
 ///
 /// # Errors
 /// When it looks at pillars in another way; in one line.
@@ -88,7 +88,7 @@ pub(super) fn with_exact_pillar(
     match compiled.is_ok_and(|target| target.needs_pillar()) {
         false => Ok(exact),
         true => Err(
-            "minions get nothing of the mine by patterns over pillars: tgt_type=pillar_exact compares with a whole value"
+            "it has a pattern over pillars: in the mine a target of the kind pillar_exact compares with a whole value, and is no part of a compound one"
                 .to_owned(),
         ),
     }
@@ -101,6 +101,8 @@ pub(super) struct Asker {
     root: Arc<RootFacts>,
     /// What was decided about each encoded target.
     decided: HashMap<Vec<u8>, bool>,
+    /// Encoded targets over pillars that were met, and that are decided when the pillar of the minion is known.
+    undecided: HashMap<Vec<u8>, CompiledTarget>,
 }
 
 impl Asker {
@@ -110,7 +112,36 @@ impl Asker {
             nodegroups,
             root,
             decided: HashMap::new(),
+            undecided: HashMap::new(),
         }
+    }
+
+    /// Returns a target over pillars that the entries so far have, and that is not decided.
+    pub(super) fn take_undecided(&mut self) -> Option<(Vec<u8>, CompiledTarget)> {
+        let encoded = self.undecided.keys().next()?.clone();
+        self.undecided.remove_entry(&encoded)
+    }
+
+    /// Decides about a target over pillars, of which these terms match the pillar of the minion. Without a pillar it does not
+    /// include the minion.
+    pub(super) fn decide(
+        &mut self,
+        encoded: Vec<u8>,
+        target: &CompiledTarget,
+        pillar: Option<PillarMatches>,
+    ) {
+        let included = self.includes(target, pillar);
+        self.decided.insert(encoded, included);
+    }
+
+    /// Whether a target includes the minion. What cannot be decided does not.
+    fn includes(&self, target: &CompiledTarget, pillar: Option<PillarMatches>) -> bool {
+        let candidate = Candidate {
+            id: self.facts.id().as_str(),
+            grains: self.facts.grains(),
+            pillar,
+        };
+        matches!(target.decide(candidate), Ok(Inclusion::Included))
     }
 
     /// Whether the minion may get an entry. It may get its own.
@@ -126,14 +157,16 @@ impl Asker {
         }
         let target = store::target(allowed);
         let compiled = compile_allowed(target, &self.nodegroups, &self.root);
-        let candidate = Candidate {
-            id: self.facts.id().as_str(),
-            grains: self.facts.grains(),
-            pillar: None,
+        let decided = match compiled {
+            Ok(target) if target.needs_pillar() => {
+                if self.undecided.len() + self.decided.len() < MAX_DECIDED {
+                    self.undecided.insert(allowed.to_owned(), target);
+                }
+                return false;
+            }
+            Ok(target) => self.includes(&target, None),
+            Err(_) => false,
         };
-        // What cannot be decided is not allowed.
-        let decided = compiled
-            .is_ok_and(|target| matches!(target.decide(candidate), Ok(Inclusion::Included)));
         if self.decided.len() < MAX_DECIDED {
             self.decided.insert(allowed.to_owned(), decided);
         }
@@ -192,14 +225,16 @@ mod tests {
             (TargetKind::Glob, "web*"),
             (TargetKind::Compound, "web* and G@os:Debian"),
             (TargetKind::List, "a,b"),
+            (TargetKind::PillarExact, "a:b"),
+            (TargetKind::Pillar, "a:b"),
         ] {
             assert!(compile(kind, expression).is_ok(), "{expression}");
         }
         for (kind, expression, why) in [
             (TargetKind::Grain, "role:web", "trusted_grains"),
             (TargetKind::IpCidr, "10.0.0.0/8", "trusted_grains"),
-            (TargetKind::PillarExact, "a:b", "looks at pillars"),
-            (TargetKind::Compound, "web* or I@a:b", "looks at pillars"),
+            (TargetKind::PillarPcre, "a:b.*", "pillar_exact"),
+            (TargetKind::Compound, "web* or I@a:b", "pillar_exact"),
             (TargetKind::Nodegroup, "absent", "absent"),
             (TargetKind::Compound, "web* and", "expected a term"),
         ] {

@@ -243,6 +243,47 @@ async fn allow_tgt_names_the_minions_that_may_get_a_value() {
 }
 
 #[tokio::test]
+async fn an_allow_tgt_over_pillars_compares_with_whole_values() {
+    let scene = Scene::new(|_| {}).await;
+    let folder = scene.master.root().join("srv/pillar");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [
+        ("top.sls", "base: {web1: [lb], web2: [lb2]}\n"),
+        ("lb.sls", "role: lb\n"),
+        ("lb2.sls", "role: lb2\n"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let entries = [
+        value(
+            "exact",
+            "1",
+            Some(target(TargetKind::PillarExact, "role:lb")),
+        ),
+        value("same", "1", Some(target(TargetKind::Pillar, "role:lb*"))),
+        value("all", "1", None),
+    ];
+    assert_eq!(scene.store("db1", &entries).await, MineReply::Done);
+    let get = |minion| scene.get(minion, Target::list(["db1"]), &["all", "exact", "same"]);
+    assert_eq!(get("web1").await, "all:db1=1 exact:db1=1");
+    assert_eq!(get("web2").await, "all:db1=1", "a pattern matches nothing");
+    std::fs::write(folder.join("lb2.sls"), "role: lb\n").unwrap();
+    assert_eq!(get("web2").await, "all:db1=1 exact:db1=1");
+    for pattern in [
+        target(TargetKind::PillarPcre, "role:lb.*"),
+        target(TargetKind::Compound, "I@role:lb"),
+    ] {
+        let refused = scene
+            .store("db1", &[value("exact", "2", Some(pattern))])
+            .await;
+        assert!(matches!(
+            refused,
+            MineReply::Refused(MineRefusal::Allowed { .. })
+        ));
+    }
+}
+
+#[tokio::test]
 async fn an_allow_tgt_over_what_minions_claim_is_refused_and_what_was_there_goes() {
     let scene = Scene::new(|_| {}).await;
     scene.report("web1", "{role: web}");
@@ -425,6 +466,13 @@ async fn ten_thousand_values_by_grain() {
         let store = &scene.mine.0.store;
         assert!(store.store(&id(&minion), &entries).unwrap());
     }
+    let began = Clock.now();
+    let accepted = scene.mine.0.targets.facts.accepted().await.unwrap();
+    println!(
+        "{} accepted keys: {:?}",
+        accepted.len(),
+        Clock.now() - began
+    );
     for _ in 0..5 {
         let (began, mut found, mut pages, mut after) = (Clock.now(), 0, 0, None);
         loop {

@@ -1,5 +1,6 @@
 //! Looks through the files of pillars for what will not render.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use saline_jailed_files::{EntryKind, InnerPath, ListingLimits, OpenError, Root};
@@ -28,7 +29,8 @@ pub(crate) struct LintedFile {
 }
 
 impl Pillars {
-    /// Looks through the files of an environment, or of all, and returns those in which something was found.
+    /// Looks through the files of an environment, or of all, and returns those in which something was found. The grains in `believed`
+    /// count as trusted ones.
     ///
     /// # Errors
     /// See [`NotCompiled`].
@@ -38,8 +40,14 @@ impl Pillars {
     pub(crate) async fn lint(
         &self,
         environment: Option<String>,
+        believed: BTreeSet<String>,
     ) -> Result<Vec<LintedFile>, NotCompiled> {
-        let sources = self.0.settings.now().pillar;
+        let settings = self.0.settings.now();
+        let sources = settings.pillar;
+        let mut trusted = believed;
+        trusted.extend(settings.root_facts.trusted_grains.iter().cloned());
+        // The id is that of the key.
+        trusted.insert("id".to_owned());
         if let Some(name) = &environment
             && !sources.has_environment(name)
         {
@@ -48,7 +56,7 @@ impl Pillars {
         let turn = self.turn().await?;
         let parts = Arc::clone(&self.0);
         let working = self.0.context.spawn_blocking(move || {
-            let linted = lint(&parts, &sources, environment.as_deref());
+            let linted = lint(&parts, &trusted, &sources, environment.as_deref());
             drop(turn);
             linted
         });
@@ -57,7 +65,12 @@ impl Pillars {
     }
 }
 
-fn lint(parts: &Parts, sources: &PillarSettings, environment: Option<&str>) -> Vec<LintedFile> {
+fn lint(
+    parts: &Parts,
+    trusted: &BTreeSet<String>,
+    sources: &PillarSettings,
+    environment: Option<&str>,
+) -> Vec<LintedFile> {
     let ends = parts.context.clock.after(COMPILE_TIMEOUT);
     let environments = sources.environments.iter();
     let roots = environments
@@ -66,7 +79,7 @@ fn lint(parts: &Parts, sources: &PillarSettings, environment: Option<&str>) -> V
     let mut found = Vec::new();
     for folder in roots {
         match Root::open(folder) {
-            Ok(root) => lint_root(parts, &root, ends, &mut found),
+            Ok(root) => lint_root(parts, trusted, &root, ends, &mut found),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => found.push(LintedFile {
                 path: folder.display().to_string(),
@@ -77,7 +90,13 @@ fn lint(parts: &Parts, sources: &PillarSettings, environment: Option<&str>) -> V
     found
 }
 
-fn lint_root(parts: &Parts, root: &Root, ends: Instant, found: &mut Vec<LintedFile>) {
+fn lint_root(
+    parts: &Parts,
+    trusted: &BTreeSet<String>,
+    root: &Root,
+    ends: Instant,
+    found: &mut Vec<LintedFile>,
+) {
     let mut add = |path: &str, findings: Vec<String>| {
         if !findings.is_empty() {
             let path = root.path().join(path).display().to_string();
@@ -101,12 +120,12 @@ fn lint_root(parts: &Parts, root: &Root, ends: Instant, found: &mut Vec<LintedFi
             );
             return add(entry.path, vec![late]);
         }
-        add(entry.path, findings(parts, root, entry.path));
+        add(entry.path, findings(parts, trusted, root, entry.path));
     }
 }
 
 /// Returns a line for each finding in a file.
-fn findings(parts: &Parts, root: &Root, name: &str) -> Vec<String> {
+fn findings(parts: &Parts, trusted: &BTreeSet<String>, root: &Root, name: &str) -> Vec<String> {
     let read = InnerPath::parse(name)
         .map_err(|error| error.to_string())
         .and_then(|path| {
@@ -123,9 +142,11 @@ fn findings(parts: &Parts, root: &Root, name: &str) -> Vec<String> {
     if !name.ends_with(".sls") && !is_template {
         return Vec::new();
     }
+    let is_trusted = |grain: &str| trusted.contains(grain);
     match parts.renderers.lint(name, &text) {
         Ok(findings) => findings
             .into_iter()
+            .filter(|found| !found.grain.as_deref().is_some_and(is_trusted))
             .map(|found| format!("{}:{}: {}", found.line, found.column, found.message))
             .collect(),
         Err(error) => vec![error.to_string()],

@@ -141,7 +141,9 @@ async fn lint(
             return Err(Failure::Invocation(why.to_owned()));
         }
     };
-    let files = run.parts.pillars.lint(saltenv.clone()).await?;
+    let believed = grains.iter().flatten().map(|(name, _)| name.clone());
+    let believed = believed.collect();
+    let files = run.parts.pillars.lint(saltenv.clone(), believed).await?;
     let shown = files.into_iter().map(|LintedFile { path, findings }| {
         let findings = findings.into_iter();
         (path, Value::texts(findings))

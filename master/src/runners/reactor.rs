@@ -139,6 +139,7 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
             "reactor.test: {tag:?} is no tag of an event: {error}"
         )));
     }
+    let shown_tag = tag.clone();
     let event = event_of(tag, data)?;
     let reactions = run.parts.reactions.clone();
     let planning = move || -> Vec<Plan> {
@@ -150,6 +151,11 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
     };
     let plans = run.parts.context.spawn_blocking(planning).await;
     let plans = plans.map_err(|_| Failure::Execution("reactor.test failed".to_owned()))?;
+    if plans.is_empty() {
+        run.note(format!(
+            "no file reacts to an event with the tag {shown_tag:?}: `saline-run reactor.list` shows the tags and their files"
+        ));
+    }
     let (mut shown, mut is_whole) = (Vec::new(), true);
     for plan in plans {
         let file = ("file", Value::from(plan.file.as_str()));

@@ -5,6 +5,7 @@ use std::path::Path;
 use saline_protocol::transport::{Clock, Limits};
 
 use super::*;
+use crate::fileserver::hash_askers::COMES_AGAIN;
 use crate::fileserver::pushed::ABANDONED;
 
 /// The largest file that a minion may hand in.
@@ -190,4 +191,29 @@ async fn a_large_file_of_another_minion_comes_between_those_of_one() {
     let order = order.lock().unwrap();
     let place = order.iter().position(|minion| *minion == "m2");
     assert!(place < Some(2), "{order:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hash_for_which_no_minion_comes_again_is_given_up() {
+    let served = Served::new();
+    for (name, size) in [("huge", 16 << 30), ("large", 5 << 20)] {
+        let file = std::fs::File::create(served.path(name)).unwrap();
+        file.set_len(size).unwrap();
+    }
+    let hashing = &served.files.reader.hashing;
+    let begins = async {
+        while hashing.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        reply = served.look("huge") => panic!("{reply:?}"),
+        () = begins => {}
+    }
+    // The minion has gone. One that comes again in time finds the hash further on.
+    tokio::time::advance(COMES_AGAIN / 2).await;
+    assert_eq!(hashing.available_permits(), 0);
+    tokio::time::advance(COMES_AGAIN / 2).await;
+    assert_eq!(served.seen("large").await.size, 5 << 20);
+    assert_eq!(served.files.figures().hashed(), 5 << 20, "nobody waited");
 }

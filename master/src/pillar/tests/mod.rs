@@ -3,7 +3,7 @@
 mod targets;
 mod too_large;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -436,7 +436,14 @@ async fn one_minion_has_one_compilation_at_a_time() {
 async fn what_will_not_render_is_found_in_all_files() {
     let scene = Scene::new(|_| {}).await;
     scene.write_tree();
-    assert!(scene.pillars.lint(None).await.unwrap().is_empty());
+    assert!(
+        scene
+            .pillars
+            .lint(None, BTreeSet::new())
+            .await
+            .unwrap()
+            .is_empty()
+    );
     scene.write("py.sls", "#!py\n");
     scene.write(
         "deep/macros.jinja",
@@ -444,7 +451,7 @@ async fn what_will_not_render_is_found_in_all_files() {
     );
     scene.write("deep/not_yaml.jinja", "a: b: c");
     scene.write("README", "{% if");
-    let found = scene.pillars.lint(None).await.unwrap();
+    let found = scene.pillars.lint(None, BTreeSet::new()).await.unwrap();
     let found: Vec<String> = found
         .into_iter()
         .map(|file| format!("{}: {}", file.path, file.findings.join("; ")))
@@ -455,6 +462,26 @@ async fn what_will_not_render_is_found_in_all_files() {
         found[1].contains("py.sls: 1:1: the renderer \"py\" is absent"),
         "{found:?}"
     );
+}
+
+#[tokio::test]
+async fn an_untrusted_grain_with_a_default_is_told_and_a_trusted_one_is_not() {
+    let scene = Scene::new(|config| config.trusted_grains = ["os".to_owned()].into()).await;
+    let template = "a: {{ grains.get('os', 1) }}\nb: {{ salt['grains.get']('id') }}\nc: {{ grains.get('rack', 1) }}\n";
+    scene.write("grains.sls", template);
+    let lint = async |believed: &[&str]| {
+        let believed = believed.iter().map(|name| (*name).to_owned()).collect();
+        let found = scene.pillars.lint(None, believed).await.unwrap();
+        let findings: Vec<String> = found.into_iter().flat_map(|file| file.findings).collect();
+        findings
+    };
+    let found = lint(&[]).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("3:7: the grain rack is not in trusted_grains"),
+        "{found:?}"
+    );
+    assert!(lint(&["rack"]).await.is_empty());
 }
 
 /// Run with `--release -- --ignored --nocapture` for a figure.
