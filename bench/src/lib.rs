@@ -47,7 +47,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// The whole of `saline-bench`: reads `arguments` and measures what `registry` has.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
-    // As the daemons do: otherwise the allocator gives back, and asks for anew, the buffers of every burst.
+    // As the daemons do: otherwise the allocator gives back, and requests once more, the buffers of every burst.
     saline_daemon::give_large_memory_back();
     let outcome = match Arguments::parse_from(arguments).command {
         Command::Transports(wanted) => transports::run(wanted, &registry),

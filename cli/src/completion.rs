@@ -208,16 +208,14 @@ impl Line {
         let id = arg.get_id().as_str();
         if OF_KEYS.contains(&id) {
             let pki_dir = self.pki_dir(registry);
-            let folders = [
-                "minions",
-                "minions_pre",
-                "minions_denied",
-                "minions_rejected",
-            ];
-            let ids = folders
-                .iter()
-                .flat_map(|state| names_in(&pki_dir.join(state)));
-            return ids.collect();
+            let folders = self.folders_of_keys(id).into_iter();
+            let mut ids: Vec<String> = folders
+                .flat_map(|state| names_in(&pki_dir.join(state)))
+                .collect();
+            // An id may have an accepted key and a denied one.
+            ids.sort();
+            ids.dedup();
+            return ids;
         }
         if id.starts_with("log_") && id.ends_with("level") {
             return LEVELS.map(str::to_owned).to_vec();
@@ -226,6 +224,37 @@ impl Line {
         values
             .iter()
             .map(|value| value.get_name().to_owned())
+            .collect()
+    }
+
+    /// Returns the folders of the keys that an option of `saline-key` acts on, as the earlier options include further ones. Since
+    /// `--include-accepted` may follow, `-r` may mean accepted keys in any case.
+    fn folders_of_keys(&self, option: &str) -> Vec<&'static str> {
+        let has = |flag: &str| self.given.iter().any(|given| given == flag);
+        let included = |flag: &str| has(flag) || has("include_all") && flag != "include_denied";
+        let further = match option {
+            "accept" => [
+                ("minions_rejected", included("include_rejected")),
+                ("minions_denied", included("include_denied")),
+            ],
+            "reject" => [
+                ("minions", true),
+                ("minions_denied", included("include_denied")),
+            ],
+            "delete" if has("only_denied") => return vec!["minions_denied"],
+            _ => {
+                return vec![
+                    "minions",
+                    "minions_pre",
+                    "minions_denied",
+                    "minions_rejected",
+                ];
+            }
+        };
+        let further = further.into_iter().filter(|(_, is_meant)| *is_meant);
+        ["minions_pre"]
+            .into_iter()
+            .chain(further.map(|(folder, _)| folder))
             .collect()
     }
 
@@ -283,7 +312,8 @@ impl Line {
         let ids = names_in(&self.pki_dir(registry).join("minions"));
         match self.current.rsplit_once(',') {
             Some((before, _)) if is_given("list") => {
-                ids.map(|id| format!("{before},{id}")).collect()
+                let further = ids.filter(|id| before.split(',').all(|listed| listed != id));
+                further.map(|id| format!("{before},{id}")).collect()
             }
             _ => ids.collect(),
         }
@@ -320,7 +350,7 @@ fn takes_value(arg: &Arg) -> bool {
 mod tests {
     use super::*;
 
-    /// Completes the last word of a line in a folder with a configuration, three accepted minions and a pending one. One of the
+    /// Completes the last word of a line in a folder with a configuration, three accepted minions, a pending and a rejected one. One of the
     /// minions has functions of its own.
     fn completed(program: Program, line: &str) -> String {
         let root = tempfile::tempdir().unwrap();
@@ -335,6 +365,8 @@ mod tests {
             "minions/web2",
             "minions/db1",
             "minions_pre/new1",
+            "minions_rejected/bad1",
+            "minions_denied/web1",
         ] {
             let file = keys.join(key);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -359,7 +391,8 @@ mod tests {
         assert_eq!(saline("--out json w"), "web1 web2");
         assert_eq!(saline("-vN "), "db web");
         assert_eq!(saline("--nodegr w"), "web");
-        assert_eq!(saline("-L web1,w"), "web1,web1 web1,web2");
+        assert_eq!(saline("-L web1,w"), "web1,web2");
+        assert_eq!(saline("-L web1,web2,w"), "");
         assert_eq!(saline("-G "), "");
         let cp = |line: &str| completed(Program::Cp, &format!("saline-cp -c DIR {line}"));
         assert_eq!(cp("w"), "web1 web2");
@@ -415,10 +448,15 @@ mod tests {
         );
         assert_eq!(completed(Program::Saline, "saline --out = j"), "json");
         assert_eq!(completed(Program::Saline, "saline -l i"), "info");
-        assert_eq!(
-            completed(Program::Key, "saline-key -c DIR -y -a "),
-            "db1 web1 web2 new1"
-        );
+        let key = |line: &str| completed(Program::Key, &format!("saline-key -c DIR {line} "));
+        assert_eq!(key("-y -a"), "new1");
+        assert_eq!(key("--include-rejected -a"), "bad1 new1");
+        assert_eq!(key("--include-all -a"), "bad1 new1");
+        assert_eq!(key("--include-denied -a"), "new1 web1");
+        assert_eq!(key("-r"), "db1 new1 web1 web2");
+        assert_eq!(key("-d"), "bad1 db1 new1 web1 web2");
+        assert_eq!(key("--only-denied -d"), "web1");
+        assert_eq!(key("-f"), "bad1 db1 new1 web1 web2");
         assert_eq!(completed(Program::Key, "saline-key -l p"), "pre");
     }
 }

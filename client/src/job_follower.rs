@@ -353,7 +353,7 @@ impl JobFollower {
             }
             JobEvent::Gone(minion) => {
                 self.minions.gone(&minion, self.master.clock().now());
-                // Its time begins anew, which is worth another line.
+                // Its time starts over, which is worth another line.
                 self.held_up_reported = false;
             }
             JobEvent::New => {}

@@ -264,7 +264,7 @@ impl OperatorSession {
             self.keys
                 .read(&self.endpoint())
                 .map_err(|error| match error {
-                    // The file existed when this client connected: the master is writing it anew.
+                    // The file existed when this client connected: the master is writing it again.
                     ClientError::NeverStarted { .. } => Attempt::Lost(ErrorKind::Unreachable),
                     other => Attempt::Final(other),
                 })?;

@@ -142,7 +142,7 @@ impl RunnerRun {
                     RunnerReply::Part(part) => match incoming.take(&part) {
                         Ok(true) => {}
                         Ok(false) => return Err(ClientError::WrongAnswer("Part")),
-                        // The run was begun anew, and has ended otherwise.
+                        // The run was started over, and has ended otherwise.
                         Err(_) => continue 'again,
                     },
                     // The master was started again meanwhile.
@@ -156,7 +156,7 @@ impl RunnerRun {
                 .ok_or(ClientError::WrongAnswer("Run"))?;
             if first.as_ref().is_some_and(|first| *first != ended.jid) && end.error.is_none() {
                 end.notes.push(format!(
-                    "the master was started again meanwhile, and began {} anew",
+                    "the master was started again meanwhile, and started {} again",
                     self.call.fun
                 ));
             }

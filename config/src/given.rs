@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use saline_data::nearest;
+use saline_data::yaml::{self, Content, Node, Position, YamlError};
 use saline_data::{Value, time_span};
 
 use crate::byte_size;
-use crate::nearest::nearest;
-use saline_data::yaml::{self, Content, Node, Position, YamlError};
 
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);

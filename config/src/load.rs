@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use saline_data::Value;
+use saline_data::nearest;
 use saline_protocol::transport::Registry;
 
 use crate::files::{Setting, gather};
 use crate::given::Given;
 use crate::given_values::GivenValues;
-use crate::nearest::nearest;
 use crate::role::Role;
 use crate::salt_options::is_salt_option;
 use crate::salt_replacements::{

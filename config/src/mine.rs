@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use saline_data::Value;
+use saline_data::nearest;
 use saline_messages::{Arguments, MAX_MINE_ALLOWED_BYTES, is_function_name, is_mine_name};
 use saline_targeting::{Target, TargetKind, TextPattern};
-
-use crate::nearest::nearest;
 
 /// The keyword of a definition that names the function behind an alias.
 const FUNCTION: &str = "mine_function";

@@ -101,7 +101,7 @@ pub fn start(logging: &Logging) -> Result<Log, LoggingError> {
 }
 
 impl Log {
-    /// Takes over another configuration, and opens the file anew, since it may have been rotated.
+    /// Takes over another configuration, and reopens the file, since it may have been rotated.
     ///
     /// # Errors
     /// When the log file cannot be opened; nothing changes.

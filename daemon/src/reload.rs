@@ -37,7 +37,7 @@ macro_rules! reloaded {
 reloaded!(MasterConfig);
 reloaded!(MinionConfig);
 
-/// Takes a configuration over that was `read` again, as far as the log is concerned, opens the log file anew, and
+/// Takes a configuration over that was `read` again, as far as the log is concerned, reopens the log file, and
 /// says in one line what has changed since the configuration before it, and what differs from the one that the daemon
 /// was started with and needs a restart. Returns the configuration, or none when it is wrong: then nothing has changed.
 pub fn reload<C: Reloaded>(

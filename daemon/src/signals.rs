@@ -8,7 +8,7 @@ use tokio::signal::unix::{self, SignalKind};
 pub enum Signal {
     /// SIGTERM or SIGINT: drain, and end with 0.
     Terminate,
-    /// SIGHUP: read the configuration again, and open the log file anew.
+    /// SIGHUP: read the configuration again, and reopen the log file.
     Reload,
     /// SIGUSR1: log what every part is doing.
     Report,

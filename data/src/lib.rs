@@ -11,6 +11,7 @@
 pub mod arbitrary;
 pub mod json;
 mod masked;
+mod nearest;
 mod packed;
 pub mod printable;
 pub mod python;
@@ -19,5 +20,6 @@ mod value;
 pub mod yaml;
 
 pub use masked::{MASK, masked};
+pub use nearest::nearest;
 pub use packed::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, unpack_within};
 pub use value::Value;

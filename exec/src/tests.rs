@@ -1,4 +1,4 @@
-//! Every part of a description is shown by a real child. `saline-exec` is this test program, started anew.
+//! Every part of a description is shown by a real child. `saline-exec` is this test program, started again.
 
 use std::ffi::CString;
 use std::fs::File;

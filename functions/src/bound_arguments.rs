@@ -1,10 +1,13 @@
 //! The arguments of one call, bound to the parameters of its function.
 
-use saline_data::Value;
+use saline_data::{Value, nearest};
 use saline_messages::{ArgumentPlace, Arguments};
 
 use crate::shown::{shortened, shown};
 use crate::{ArgumentError, FromValue, Mapping, Mismatch, Parameter, ParameterKind};
+
+/// The name of every parameter that takes a command line, as in Salt.
+const COMMAND: &str = "cmd";
 
 /// The arguments of one call, each with the name of its parameter.
 #[derive(Clone, PartialEq)]
@@ -185,37 +188,61 @@ fn unknown_names(
             false => format!("{name}={}", shown(value)),
         })
         .collect();
-    let hint = match hides {
-        true => String::new(),
-        false => taken_for_named(parameters, values, unknown),
-    };
+    let hint = meant_names(parameters, unknown)
+        .or_else(|| match hides {
+            true => None,
+            false => taken_for_named(parameters, values, unknown),
+        })
+        .unwrap_or_else(|| known_names(parameters));
     ArgumentError::Unknown {
         arguments: arguments.join(", "),
         hint,
     }
 }
 
-/// Returns a hint when a command such as `FOO=bar make`, quoted or not, was taken for a named argument; empty otherwise.
+/// Returns a hint that names the parameters whose names are near to those of unknown ones; none if there is no such one.
+fn meant_names(parameters: &[&Parameter], unknown: &[(String, Value)]) -> Option<String> {
+    let mut near: Vec<String> = unknown
+        .iter()
+        .filter_map(|(wrong, _)| nearest(wrong, parameters.iter().map(|known| &*known.name)))
+        .map(|name| format!("'{name}'"))
+        .collect();
+    near.dedup();
+    (!near.is_empty()).then(|| format!(". Did you mean {}?", near.join(" and ")))
+}
+
+/// Returns a hint that lists the parameters.
+fn known_names(parameters: &[&Parameter]) -> String {
+    let known: Vec<&str> = parameters.iter().map(|known| &*known.name).collect();
+    match known.as_slice() {
+        [] => ". The function has no parameters".to_owned(),
+        [one] => format!(". The parameter is {one}"),
+        _ => format!(". The parameters are {}", known.join(", ")),
+    }
+}
+
+/// Returns a hint when a text such as `FOO=bar make`, quoted or not, was taken for a named argument.
 fn taken_for_named(
     parameters: &[&Parameter],
     values: &[Option<Value>],
     unknown: &[(String, Value)],
-) -> String {
+) -> Option<String> {
     let [(name, Value::Text(text)), ..] = unknown else {
-        return String::new();
+        return None;
     };
-    let first = match parameters.first() {
-        Some(first) if first.kind == ParameterKind::Required => &first.name,
-        _ => return String::new(),
-    };
-    match values.first() {
-        Some(None) => {
+    let first = &parameters.first()?.name;
+    let is_required = |parameter: &&&Parameter| parameter.kind == ParameterKind::Required;
+    match values.first()? {
+        // The only one that must be given is missing: the text is probably its value.
+        None if parameters.iter().filter(is_required).count() == 1 && unknown.len() == 1 => {
             let text = shortened(text);
-            format!(". If this is the '{first}' itself, write {first}='{name}={text}'")
+            Some(format!(
+                ". If this is the '{first}' itself, write {first}='{name}={text}'"
+            ))
         }
-        Some(Some(Value::Text(_))) => format!(
+        Some(Value::Text(_)) if *first == COMMAND => Some(format!(
             ". If this is a part of the '{first}', put the whole into quotes: {first}='...'"
-        ),
-        _ => String::new(),
+        )),
+        _ => None,
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::walk;
 
-/// How often a path with `..` is resolved anew when somebody renames anything meanwhile, which `openat2` reports. Then it is walked:
+/// How often a path with `..` is resolved again when somebody renames anything meanwhile, which `openat2` reports. Then it is walked:
 /// whoever renames all the time must not keep others from their files.
 const RETRIES: usize = 32;
 

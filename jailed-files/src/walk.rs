@@ -44,7 +44,7 @@ pub(crate) fn open_beneath(
             },
         }
     }
-    // A folder: opened anew, with the flags that were asked for.
+    // A folder: opened again, with the flags that were asked for.
     openat(walk.here(), ".", flags | OFlags::CLOEXEC, Mode::empty())
 }
 

@@ -52,7 +52,7 @@ impl MasterClock {
         MasterTime::try_from(behind / 1_000).unwrap_or(0)
     }
 
-    /// Begins the time anew at the wall clock, though it goes back by that. Only for a start, before anybody was told
+    /// Starts the time again at the wall clock, though it goes back by that. Only for a start, before anybody was told
     /// the time.
     pub(crate) fn restart(&self) {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);

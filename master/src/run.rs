@@ -16,6 +16,7 @@ use saline_protocol::transport::{Capabilities, Registry};
 use crate::check::{check, own_user};
 use crate::programs::Programs;
 use crate::room;
+use crate::runners::unknown_in_schedule;
 use crate::server::{Master, take_locks};
 
 /// How long a stopping master may take to answer the requests that it has taken.
@@ -98,6 +99,8 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     loaded.read_assignments(&arguments.config_dir)?;
     loaded.options = saline_daemon::options_to_show(loaded.options, registry);
     loaded.config.options = loaded.options.clone();
+    let unknown = unknown_in_schedule(&loaded.config.schedule.jobs);
+    loaded.warnings.extend(unknown);
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)
 }

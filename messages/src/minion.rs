@@ -30,7 +30,7 @@ pub const MAX_STARTED: usize = 256;
 /// The planned end of a machine, because of which its minion stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PlannedEnd {
-    /// The machine starts anew, and the minion comes back.
+    /// The machine restarts, and the minion comes back.
     Reboot,
     /// The machine shuts down.
     PowerOff,

@@ -17,7 +17,7 @@ pub const MAX_PILLAR_ERRORS: usize = 100;
 /// A request of a minion, or of a caller beside it, about its pillar.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PillarRequest {
-    /// Has the pillar compiled anew, and asks for its first part.
+    /// Has the pillar compiled again, and asks for its first part.
     Compile {
         /// The minion's `saltenv`; none for Salt's `base`.
         saltenv: Option<String>,

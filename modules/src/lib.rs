@@ -34,6 +34,7 @@ pub mod pillar;
 pub mod planned_end;
 mod prepared;
 mod refused_returns;
+mod scheduled_functions;
 mod signatures;
 mod system_program;
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl LiveModules {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks anew which modules work on this machine, and which executables there are. Jobs that run keep what they have.
+    /// Looks again which modules work on this machine, and which executables there are. Jobs that run keep what they have.
     pub fn refresh(&self) {
         if let Some(modules) = self.now().looked_up_again() {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(modules);
@@ -207,7 +207,7 @@ impl Modules {
     }
 
     /// Returns the function of a call; as an outcome, why there is none.
-    fn find(
+    pub(crate) fn find(
         &self,
         context: &JobContext<'_>,
     ) -> Result<Cow<'_, Function<JobContext<'static>>>, Outcome> {
@@ -216,21 +216,29 @@ impl Modules {
             return Ok(Cow::Borrowed(function));
         }
         let (module, _) = fun.split_once('.').unwrap_or((fun, ""));
-        if let Some(lacks) = self.absent.get(module) {
-            return Err(Outcome::lacking(fun, lacks));
-        }
         if !self.is_built_in(module) {
             let found = self.executables.get(fun, context);
             let found = found.map_err(|failure| Outcome::of_failure(&failure, fun, ""))?;
             if let Some(function) = found {
                 return Ok(Cow::Owned(function));
             }
-            if let Some(path) = self.executables.misnamed(module) {
-                return Err(Outcome::misnamed(fun, &path));
-            }
+        }
+        Err(self.not_available(fun))
+    }
+
+    /// Returns the outcome of a call of a function that neither the minion nor an executable has. Blocks on the disk.
+    pub(crate) fn not_available(&self, fun: &str) -> Outcome {
+        let (module, _) = fun.split_once('.').unwrap_or((fun, ""));
+        if let Some(lacks) = self.absent.get(module) {
+            return Outcome::lacking(fun, lacks);
+        }
+        if !self.is_built_in(module)
+            && let Some(path) = self.executables.misnamed(module)
+        {
+            return Outcome::misnamed(fun, &path);
         }
         let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
-        Err(Outcome::not_available(fun, &known))
+        Outcome::not_available(fun, &known)
     }
 
     /// Gets what the functions of a call need of the minion, before they run in a process of their own. What cannot be got is

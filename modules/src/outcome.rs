@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use saline_config::nearest;
+use saline_data::nearest;
 use saline_data::{Packed, Value};
 use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;

@@ -1,4 +1,4 @@
-//! The note that this machine is to be started anew or turned off: a function writes it when it plans that, and the minion reads
+//! The note that this machine is to be restarted or turned off: a function writes it when it plans that, and the minion reads
 //! it when it stops, to tell its master. It is a file, since the two may be different processes.
 
 use std::fs;

@@ -43,6 +43,13 @@ pub(crate) fn missing_program(names: &[&str]) -> Option<String> {
     missing.map(|name| (*name).to_owned())
 }
 
+/// Returns what a program said in several lines as one, for an error: without the indentation of lines and without empty ones.
+pub(crate) fn in_one_line<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
+    let lines = lines.into_iter().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
+}
+
 impl JobContext<'_> {
     /// Runs a program of the system to its end, in the C locale.
     ///
@@ -93,15 +100,24 @@ impl JobContext<'_> {
             return Ok(end.stdout);
         }
         let said = format!("{}\n{}", end.stderr, end.stdout);
-        let said: Vec<&str> = said
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
         let name = words.first().copied().unwrap_or_default();
-        let said = match said.as_slice() {
-            [] => format!("it ended with {}", end.retcode),
-            said => said.join("; "),
+        let said = match in_one_line(said.lines()) {
+            said if said.is_empty() => format!("it ended with {}", end.retcode),
+            said => said,
         };
         Err(Failure::Execution(format!("{name} failed: {said}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_one_line;
+
+    #[test]
+    fn an_error_has_no_line_breaks_and_no_indentation() {
+        let said = "mount: /mnt: wrong fs type.\n       dmesg(1) may have more.\n\n";
+        let line = "mount: /mnt: wrong fs type.; dmesg(1) may have more.";
+        assert_eq!(in_one_line(said.lines()), line);
+        assert_eq!(in_one_line(" \n\n".lines()), "");
     }
 }

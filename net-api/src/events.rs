@@ -89,7 +89,7 @@ impl EventStream {
             if sender.send(Bytes::from(text)).await.is_err() {
                 return;
             }
-            // Each request proves the login anew.
+            // Each request proves the login again.
             let asked = self.clock.now();
             let page = self
                 .client

@@ -57,7 +57,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file anew (0600).
+/// Writes a file (0600): what it had before is gone.
 ///
 /// # Errors
 /// As [`open`], or when the file cannot be written.

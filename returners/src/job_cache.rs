@@ -90,10 +90,10 @@ impl OpenJobCache {
     /// Returns a job; none if the database has none of this jid.
     ///
     /// # Errors
-    /// One line that says why it cannot be read. The database is to be opened anew then.
+    /// One line that says why it cannot be read. The database is to be opened again then.
     ///
     /// # Cancel safety
-    /// The database is to be opened anew when the future was dropped.
+    /// The database is to be opened again when the future was dropped.
     pub async fn job(&mut self, jid: &str) -> Result<Option<CachedJob>, String> {
         match &mut self.0 {
             Opened::Postgres(jobs) => jobs.job(jid).await,

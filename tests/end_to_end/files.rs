@@ -235,7 +235,7 @@ fn what_is_cached_is_checked_and_a_file_that_is_there_keeps_its_mode() {
         ("two".to_owned(), 0o600)
     );
     assert_eq!(call(&fleet, &test)["changed"], false);
-    // Somebody wrote into the cache: its hash is another, and the file is fetched anew.
+    // Somebody wrote into the cache: its hash is another, and the file is fetched again.
     let cached = call(&fleet, &["cp.is_cached", "salt://app.conf"]);
     fs::write(cached.as_str().unwrap(), "bad").unwrap();
     call(&fleet, &get);

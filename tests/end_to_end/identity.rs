@@ -177,7 +177,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Starts the minion again, so that it says anew whom it does not trust. Returns the line.
+/// Starts the minion again, so that it says again whom it does not trust. Returns the line.
 fn distrusted(fleet: &mut Fleet, said: &str) -> String {
     drop(fleet.minions.remove("m1"));
     fleet.start_minion("m1");

@@ -226,7 +226,7 @@ fn a_minion_without_its_spool_is_the_same_machine() {
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 
-/// The machine was installed anew with the same key, or another one has it: nobody can tell, and nobody waits for it.
+/// The machine was reinstalled with the same key, or another one has it: nobody can tell, and nobody waits for it.
 #[test]
 fn a_minion_without_its_spool_after_another_boot_is_not_waited_for() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);

@@ -76,7 +76,7 @@ async fn a_return_goes_on_where_a_lost_connection_left_it() {
         fleet.minions["m1"].log.wait_for("is back", cuts);
     }
     assert_whole(&fleet, &jid);
-    // Each time a part of at most a mebibyte is lost. If it began anew, it would be nearly twice as much.
+    // Each time a part of at most a mebibyte is lost. If it began again, it would be nearly twice as much.
     let passed = link.passed();
     assert!(
         passed < SIZE * 3 / 2,

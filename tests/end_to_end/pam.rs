@@ -69,7 +69,7 @@ fn pam_decides_about_the_password_and_the_account() {
     }
     assert_eq!(pam.may_use("alice").unwrap(), Verdict::Right);
     assert!(matches!(pam.log_in("a\0b", ""), Err(PamError::Unsuitable)));
-    // The account is locked from now on: each check reads the service anew.
+    // The account is locked from now on: each check reads the service again.
     let _locked = helper(folder.path(), ALICE, "pam_deny.so");
     assert_eq!(pam.log_in("alice", "right one").unwrap(), Verdict::Wrong);
     assert_eq!(pam.may_use("alice").unwrap(), Verdict::Wrong);

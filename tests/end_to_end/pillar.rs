@@ -191,7 +191,7 @@ fn a_pillar_is_its_minions_own_and_is_shown_by_mistake_nowhere() {
     let top = json(&runner(&fleet, &top).expect(0));
     assert_eq!(top, serde_json::json!({"base": ["db", "berlin"]}));
 
-    // What was assigned anew counts at once.
+    // What was newly assigned counts at once.
     assign(&fleet, "web*: {attributes: {site: berlin}}\n");
     fleet.master().signal(Signal::HUP);
     fleet.master().log.wait_for("changed: minions.d", 1);

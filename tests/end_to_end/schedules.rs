@@ -56,7 +56,7 @@ fn a_schedule_of_every_second_returns_to_the_masters_store(transport: &'static s
         .wait_for("scheduled job tick has ended", 3);
     let stored = calls(&fleet, "test.echo");
     let (jid, job) = &stored[0];
-    assert_eq!(job["Operator"], "saline-call on m1");
+    assert_eq!(job["Operator"], "scheduled on m1");
     assert_eq!(job["User"], "schedule tick");
     assert_eq!(job["Arguments"], serde_json::json!(["tock"]));
     let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
@@ -385,6 +385,55 @@ fn jobs_are_added_changed_and_kept() {
     saline(&fleet, &["m1", "schedule.purge"]);
     let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
     assert_eq!(listed["m1"], serde_json::json!({"schedule": {}}));
+}
+
+#[test]
+fn functions_that_nobody_knows_are_refused_or_told() {
+    let scheduled = "schedule: {a: {function: test.pnig, hours: 1, run_on_start: False}, \
+                     b: {function: disk.usage, hours: 1, run_on_start: False}}\n";
+    let runs = "schedule: {a: {function: manage.upp, hours: 1, run_on_start: False}, \
+                b: {function: manage.up, hours: 1, run_on_start: False}}\n";
+    let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{runs}"));
+    fleet.start_master();
+    let missing = fleet.path("missing").display().to_string();
+    let folders = format!("module_dirs: [{missing}/modules]\ngrains_dirs: [{missing}/grains]\n");
+    fleet.start_minion_with("m1", &format!("{folders}{scheduled}"));
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let told = [
+        "job \"a\" of the schedule: 'test.pnig' is not available: did you mean test.ping?"
+            .to_owned(),
+        format!("module_dirs: there is no folder {missing}/modules"),
+        format!("grains_dirs: there is no folder {missing}/grains"),
+    ];
+    let checked = crate::service::minion(&fleet, "m1", "--check").expect(0);
+    for line in told {
+        fleet.minions["m1"].log.wait_for(&line, 1);
+        assert!(checked.stderr.contains(&line), "{}", checked.stderr);
+    }
+    assert!(!checked.stderr.contains("job \"b\""), "{}", checked.stderr);
+    let told = "job \"a\" of the schedule: 'manage.upp' is not available: did you mean manage.up?";
+    fleet.master().log.wait_for(told, 1);
+    let checked = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(checked.stderr.contains(told), "{}", checked.stderr);
+    assert!(!checked.stderr.contains("job \"b\""), "{}", checked.stderr);
+
+    let add = |name: &str, function: &str| {
+        let function = format!("function={function}");
+        fleet.saline(&["m1", "schedule.add", name, &function, "hours=1"])
+    };
+    let refused = add("c", "test.pnig").expect(1).stdout;
+    let why = "'test.pnig' is not available: did you mean test.ping?";
+    assert!(refused.contains(why), "{refused}");
+    // A module of the operator's own may bring it.
+    let added = add("d", "backups.begin").expect(0).stdout;
+    let note = "to schedule. It cannot run yet: 'backups.begin' is not available";
+    assert!(added.contains(note), "{added}");
+    let modify = ["m1", "schedule.modify", "d", "function=test.pnig"];
+    let refused = fleet.saline(&modify).expect(1).stdout;
+    assert!(refused.contains(why), "{refused}");
+    let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
+    assert_eq!(listed["m1"]["c"], Value::Null, "{listed}");
+    assert_eq!(listed["m1"]["d"]["function"], "backups.begin", "{listed}");
 }
 
 /// Returns the socket of the bus of a minion.

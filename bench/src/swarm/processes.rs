@@ -24,7 +24,7 @@ pub(super) struct Share {
 }
 
 /// The descriptors of one minion: its locks, its spool, the one that stops functions, and its
-/// connections. A libzmq socket has several, and while a minion connects anew it has those of both attempts.
+/// connections. A libzmq socket has several, and while a minion reconnects it has those of both attempts.
 fn descriptors_of(transport: &str) -> usize {
     match transport {
         "zeromq" => 32,

@@ -2,7 +2,7 @@
 //!
 //! With snow's own, X25519 took more than a third of the CPU time in which ten thousand minions come back. A peer
 //! that a busy master turned away sends the same message again: the master has not read it, so nothing needs to be
-//! computed anew.
+//! computed again.
 
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
 use snow::Error;

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const BURST: Duration = Duration::from_secs(20);
 
 impl Injector<'_> {
-    /// Stops a minion, publishes many jobs for it, and starts it anew, so that it has to ask for what it
+    /// Stops a minion, publishes many jobs for it, and starts it again, so that it has to ask for what it
     /// missed, whatever waits in its sockets.
     pub(super) async fn missed_jobs(
         self,
@@ -54,7 +54,7 @@ impl Injector<'_> {
         daemon.kill();
         daemon.start()?;
         timeline.note(format_args!(
-            "m{minion} is started anew after {} jobs in {:.1} s",
+            "m{minion} is started again after {} jobs in {:.1} s",
             published.unwrap_or_default(),
             took.as_secs_f64()
         ));

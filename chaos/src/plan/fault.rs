@@ -113,7 +113,7 @@ pub(crate) enum Fault {
     PowerLossOfMinion(usize),
     PowerLossOfMaster,
     ChangeSpoolSync(usize),
-    /// Whether the machine is started anew too: a disk may be put back below a system that goes on.
+    /// Whether the machine is restarted too: a disk may be put back below a system that goes on.
     RollBackMinion(usize, bool),
     RestoreMaster,
     CloneMinion(usize),

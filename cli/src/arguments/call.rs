@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use saline_messages::MinionId;
+use saline_messages::{MinionId, is_compound};
 use saline_protocol::transport::HostPort;
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
@@ -94,6 +94,16 @@ impl CallArguments {
         if read.wanted() == CallOutput::Function && read.words.first().is_some_and(String::is_empty)
         {
             return Err(Refused::usage(USAGE, "the name of the function is empty"));
+        }
+        if read.wanted() == CallOutput::Function
+            && let Some(several) = read.words.first().filter(|word| is_compound(word))
+        {
+            return Err(Refused::usage(
+                USAGE,
+                &format!(
+                    "'{several}' is several functions: call each by itself; `saline` takes several in one job"
+                ),
+            ));
         }
         Ok(read)
     }

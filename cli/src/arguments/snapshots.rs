@@ -259,7 +259,7 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
     saline: error: only one kind of target can be given, not -E/--pcre, -L/--list together
     saline: error: option --delimiter goes with -G, -P, -A, -I or -J; in a compound expression write it behind the letter: G|@key|value
-    saline: error: option --preview-target shows all that match; --subset chooses anew for each job
+    saline: error: option --preview-target shows all that match; --subset chooses again for each job
     saline: error: option --log-file is missing, which another option needs
     saline: error: option --jid: 'now' is not a valid jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits
     "#);

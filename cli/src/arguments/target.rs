@@ -85,7 +85,7 @@ impl TargetOptions {
         }
         if self.subset.is_some() && self.preview_target {
             return Err(
-                "option --preview-target shows all that match; --subset chooses anew for each job"
+                "option --preview-target shows all that match; --subset chooses again for each job"
                     .to_owned(),
             );
         }

@@ -253,6 +253,14 @@ mod tests {
         saline-call: error: option --master: ':x' is not a valid master; write HOST, HOST:PORT or [IPv6]:PORT
         --- exit 64
         ");
+        insta::assert_snapshot!(run("saline-call test.ping,test.version ,", Value::Null, 0).await, @"
+        --- stdout
+        --- stderr
+        Usage: saline-call [options] <function> [arguments]
+
+        saline-call: error: 'test.ping,test.version' is several functions: call each by itself; `saline` takes several in one job
+        --- exit 64
+        ");
         insta::assert_snapshot!(run("saline-call --id a/b test.ping", Value::Null, 0).await, @r#"
         --- stdout
         --- stderr

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use saline_data::Value;
+use saline_data::nearest;
 use saline_data::yaml::{Content, Node, YamlError};
 use saline_targeting::{Glob, Target, TextPattern};
 
 use crate::file_roots::{BASE, Environments, access_rule, environment_name};
 use crate::given::Given;
-use crate::nearest::nearest;
 use crate::{MasterConfig, OptionDoc, Secrecy};
 
 /// The kind of value that `file_roots` takes.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use saline_data::Value;
+use saline_data::nearest;
 use saline_data::yaml::{Content, Key, Node, YamlError};
 
 use super::file_roots::environments;
 use crate::given::Given;
 use crate::master::may_be_shown;
-use crate::nearest::nearest;
 use crate::pillar_sources::{ExternalPillar, MERGING_STRATEGIES, ShownOptions};
 use crate::{MasterConfig, OptionDoc, Secrecy};
 

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use saline_data::nearest;
 use saline_data::yaml::{Content, YamlError};
 
 use crate::given::Given;
-use crate::nearest::nearest;
 use crate::rest_cherrypy::{ApiCertificate, CorsOrigins};
 use crate::role::ApiListenerRole;
 use crate::{OptionDoc, RestCherrypyConfig, Secrecy};

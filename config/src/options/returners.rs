@@ -1,10 +1,10 @@
 //! The options about destinations outside of the master. Those of one destination stand before the options that name it.
 
+use saline_data::nearest;
 use saline_data::yaml::YamlError;
 use saline_targeting::Glob;
 
 use crate::given::Given;
-use crate::nearest::nearest;
 use crate::{MasterConfig, OptionDoc, PostgresSchema, PostgresTls, ReturnerName, Secrecy, Secret};
 
 /// The kind of value that names destinations.

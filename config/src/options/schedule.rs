@@ -1,11 +1,11 @@
 //! The option `schedule`: jobs that run by the clock.
 
 use saline_data::Value;
+use saline_data::nearest;
 use saline_data::yaml::{Content, Key, Node, YamlError};
 use saline_schedule::{Entry, KEYWORDS, MAX_ENTRIES, Missed};
 
 use crate::given::Given;
-use crate::nearest::nearest;
 use crate::role::ScheduledRole;
 use crate::{OptionDoc, Secrecy};
 

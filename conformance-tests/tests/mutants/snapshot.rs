@@ -1,5 +1,5 @@
 //! What each mutant fails besides its targets: `snapshot.txt`, which is reviewed. It takes minutes,
-//! so it is run with `--ignored`; `SALINE_WRITE_DOCS=1` writes it anew.
+//! so it is run with `--ignored`; `SALINE_WRITE_DOCS=1` writes it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

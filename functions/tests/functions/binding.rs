@@ -107,8 +107,19 @@ fn errors_name_function_parameter_and_value() {
         ),
         (
             text("greet", &["a"], &[("greting", "b".into())]),
-            "The following keyword arguments are not valid: greting=\"b\". If this is a part of the 'who', put the \
-             whole into quotes: who='...'",
+            "The following keyword arguments are not valid: greting=\"b\". Did you mean 'greeting'?",
+        ),
+        (
+            text("greet", &["a"], &[("mood", "b".into())]),
+            "The following keyword arguments are not valid: mood=\"b\". The parameters are who, greeting",
+        ),
+        (
+            text("login", &["a"], &[("pasword", "b".into())]),
+            "The following keyword arguments are not valid: pasword. Did you mean 'password'?",
+        ),
+        (
+            text("login", &[], &[("mood", "b".into())]),
+            "The following keyword arguments are not valid: mood. The parameters are user, password, pin",
         ),
         (
             text("greet", &[], &[("A", "b c".into())]),

@@ -29,4 +29,4 @@ pub(crate) use api::{fired_hook, fires_hook, names_hook};
 pub(crate) use authorizer::Authorizer;
 pub(crate) use job_functions::{AddressedJob, JobFunction};
 pub use principal::{ExternalUser, LOCAL_OPERATOR, LocalUser, Principal};
-pub(crate) use principal::{external_owner, is_caller, origin_of_owner};
+pub(crate) use principal::{external_owner, is_own_run, origin_of_owner, scheduled_owner};

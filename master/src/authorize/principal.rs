@@ -27,6 +27,9 @@ const API: &str = "API ";
 /// The beginning of the name under which the store has what `saline-call` ran on a minion's machine.
 const CALLER: &str = "saline-call on ";
 
+/// The beginning of the name under which the store has what the schedule of a minion ran.
+const SCHEDULED: &str = "scheduled on ";
+
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
 /// connection, or by the token of a login in such a session. Nothing else in a body is authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,10 +191,15 @@ pub(crate) fn external_owner(way: LoginWay, name: &str) -> String {
     format!("{EXTERNAL_USER}{way} {name}")
 }
 
-/// Whether the store has this owner for a call: what `saline-call` ran on a minion's machine, for which nobody here gave
-/// an order.
-pub(crate) fn is_caller(owner: &str) -> bool {
-    owner.starts_with(CALLER)
+/// Returns the name under which the store has what the schedule of this minion ran.
+pub(crate) fn scheduled_owner(id: &MinionId) -> String {
+    format!("{SCHEDULED}{id}")
+}
+
+/// Whether the store has this owner for what a minion's machine ran by itself, with `saline-call` or by the minion's schedule: nobody
+/// here gave an order for it.
+pub(crate) fn is_own_run(owner: &str) -> bool {
+    owner.starts_with(CALLER) || owner.starts_with(SCHEDULED)
 }
 
 /// Returns the origin of what those who give orders do, by the name under which the store has their orders:

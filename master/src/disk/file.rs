@@ -135,7 +135,7 @@ fn settle(
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Without it, the planner looks at the values that are bound, and a statement about a table that has
-    // a partial index is planned anew each time it is run.
+    // a partial index is planned again each time it is run.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // What writes profits most: its pages are needed again soon.
     let cache = match access {

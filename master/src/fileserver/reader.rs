@@ -23,7 +23,7 @@ const SMALL: u64 = 4 * 1024 * 1024;
 /// How many threads read at a time, so that a disk that hangs holds no more.
 const READERS: usize = 4;
 
-/// How often a file is read anew that is written meanwhile, before the minion is asked to come again.
+/// How often a file is read again that is written meanwhile, before the minion is asked to come again.
 const READ_AGAIN: usize = 3;
 
 /// Looks at files and reads parts of them.

@@ -36,7 +36,7 @@ pub(super) fn take_part(
             return Ok(part.total);
         }
         if part.offset != 0 {
-            // Nothing is made before there is room for it: the file begins anew.
+            // Nothing is made before there is room for it: the file starts over.
             return Ok(0);
         }
         make_room(&root, &own)?;
@@ -113,7 +113,7 @@ fn write(new: &mut NewFile, part: &Part) -> std::io::Result<u64> {
     Ok(length + part.bytes.len() as u64)
 }
 
-/// Gives a file that has all its bytes its name, if they are those that were announced. Otherwise it begins anew.
+/// Gives a file that has all its bytes its name, if they are those that were announced. Otherwise it starts over.
 fn complete(
     root: &Root,
     path: &InnerPath,

@@ -127,7 +127,7 @@ async fn a_file_that_is_written_or_replaced_is_noticed() {
     assert_eq!(served.part("file", seen, 0, 9).await, changed);
     let seen = served.seen("file").await;
     assert_eq!(seen.transfer, TransferId::of(b"two"));
-    // Written so shortly after it was read that its times may be the same: it is looked at anew.
+    // Written so shortly after it was read that its times may be the same: it is looked at again.
     std::fs::write(served.path("file"), b"six").unwrap();
     assert_eq!(served.seen("file").await.transfer, TransferId::of(b"six"));
     // An id that no file has, and a part before any look.

@@ -79,7 +79,7 @@ pub(crate) enum UploadError {
     },
     /// The master does not know the upload, or it is somebody else's.
     #[error(
-        "the master does not know this upload: it was started anew meanwhile, or nothing came for an hour; run the command again"
+        "the master does not know this upload: it was restarted meanwhile, or nothing came for an hour; run the command again"
     )]
     Unknown,
     /// The part does not belong to what was announced.
@@ -268,7 +268,7 @@ impl Uploads {
             }
             begun.remove(&id)
         };
-        // A part that is being written would make the folder anew.
+        // A part that is being written would make the folder again.
         let turn = match ended {
             Some(upload) => upload.turn.acquire_owned().await.ok(),
             None => None,

@@ -9,7 +9,7 @@ use saline_data::Packed;
 use saline_messages::MinionId;
 use saline_targeting::{Grains as _, PackedGrains};
 
-/// The version of the file's schema. A file of another version is begun anew.
+/// The version of the file's schema. A file of another version is started over.
 const SCHEMA_VERSION: i64 = 1;
 
 const TABLE: &str = "
@@ -61,13 +61,13 @@ impl From<rusqlite::Error> for OpenError {
 }
 
 impl GrainsFile {
-    /// Opens the file and reads it. One that is damaged is begun anew; without one that can be used nothing is
+    /// Opens the file and reads it. One that is damaged is started over; without one that can be used nothing is
     /// written. The log tells either.
     pub(super) fn open(path: &Path) -> (Self, Vec<Row>) {
         let opened = match try_open(path) {
             Err(OpenError::Damaged(error)) => {
                 tracing::warn!(
-                    "{} is begun anew, since it cannot be read ({error}): targets by grains do not know minions \
+                    "{} is started over, since it cannot be read ({error}): targets by grains do not know minions \
                      that are away until they were here again",
                     path.display()
                 );

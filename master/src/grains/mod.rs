@@ -54,7 +54,7 @@ pub struct GrainsTable {
 }
 
 impl GrainsTable {
-    /// Opens the file, which is created (0600) as needed, and reads it. A file that is damaged is begun anew:
+    /// Opens the file, which is created (0600) as needed, and reads it. A file that is damaged is started over:
     /// minions report their grains again. Blocks on the disk.
     pub fn open(path: &Path, context: &Context) -> Self {
         let (file, rows) = GrainsFile::open(path);

@@ -9,7 +9,7 @@ use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments, schedule_of_user};
 
 use super::{JobStore, StoreError, jid, lock};
-use crate::authorize::is_caller;
+use crate::authorize::is_own_run;
 use crate::disk::columns;
 
 /// The number of jobs whose calls are remembered: thousands of minions return from one job at about the
@@ -79,7 +79,7 @@ impl JobStore {
                 rusqlite::types::ValueRef::Null => None,
                 _ => Some(columns::blob(row, 1)?.to_vec()),
             };
-            let is_own = is_caller(columns::text(row, 3)?);
+            let is_own = is_own_run(columns::text(row, 3)?);
             let schedule = schedule_of_user(columns::text(row, 2)?).filter(|_| is_own);
             Ok(Some(JobFunction {
                 schedule: schedule.map(str::to_owned),

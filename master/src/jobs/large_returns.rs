@@ -221,7 +221,7 @@ impl JobStore {
         let stale = lock(&self.transfers).sweep(self.clock.clock().now());
         for (minion, job) in stale {
             tracing::info!(
-                "job {}: minion {minion} stopped sending its large return; it begins anew when it is back",
+                "job {}: minion {minion} stopped sending its large return; it starts over when it is back",
                 jid::from_micros(job)
             );
         }

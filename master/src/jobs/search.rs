@@ -16,7 +16,7 @@ use saline_messages::{Jid, PackedArguments};
 use saline_targeting::Glob;
 
 use super::{JobStore, StoreError, jid};
-use crate::authorize::is_caller;
+use crate::authorize::is_own_run;
 use crate::disk::columns;
 
 /// The size in bytes of what one search finds, from which it ends.
@@ -43,7 +43,7 @@ pub struct JobSearch {
     pub metadata: Vec<(String, Value)>,
     /// Finds only what this one ordered; none for everybody.
     pub owner: Option<String>,
-    /// Finds also what `saline-call` ran on the machines of minions. A minion may store many of these under any function,
+    /// Finds also what `saline-call` and the schedules of minions ran on their machines. A minion may store many of these under any function,
     /// so they do not stand among the jobs that operators ordered unless they are asked for.
     pub includes_calls: bool,
     /// Finds only jobs that were published at or after this time, in microseconds since 1970.
@@ -105,7 +105,7 @@ impl JobSearch {
 
     /// Whether something that has this owner is looked for.
     pub(crate) fn wants_of(&self, owner: &str) -> bool {
-        (self.includes_calls || !is_caller(owner))
+        (self.includes_calls || !is_own_run(owner))
             && self.owner.as_deref().is_none_or(|wanted| wanted == owner)
     }
 

@@ -56,7 +56,7 @@ const MAX_LOOKUPS: usize = 500;
 pub(crate) struct MineFile(MineStore);
 
 impl MineFile {
-    /// Opens the file, which is created (0600) as needed. A damaged one is set aside and begun anew: minions leave most of it again.
+    /// Opens the file, which is created (0600) as needed. A damaged one is set aside and started over: minions leave most of it again.
     /// Blocks on the disk.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl MineFile {
         };
         let aside = damaged::set_aside(path).map_err(|error| StoreError::io(path, error))?;
         tracing::error!(
-            "the mine is begun anew, since its file cannot be read ({error}): minions leave the values of their mine_functions \
+            "the mine is started over, since its file cannot be read ({error}): minions leave the values of their mine_functions \
              again, and not what mine.send left; the old file is {}",
             aside.display()
         );

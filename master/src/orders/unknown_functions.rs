@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use saline_config::nearest;
+use saline_data::nearest;
 use saline_data::printable::number_of;
 use saline_messages::{MasterTime, MinionFunctions, MinionId};
 

@@ -2,7 +2,7 @@
 //!
 //! A target looks at the pillar that a minion gets which names no environment, so no minion changes by what it asks for whom a
 //! target includes. The last pillar without errors counts while it is the one that would be compiled now; otherwise it is
-//! compiled anew, so a minion that does not ask for its pillar changes nothing either.
+//! compiled again, so a minion that does not ask for its pillar changes nothing either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

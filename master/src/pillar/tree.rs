@@ -21,7 +21,7 @@ use crate::settings::PillarSettings;
 /// The most names of files that are known of an environment.
 const MOST_KNOWN: usize = 20_000;
 
-/// How often a file is read anew that is written meanwhile.
+/// How often a file is read again that is written meanwhile.
 const READ_AGAIN: usize = 3;
 
 /// Gives the states of files their numbers. No two states have the same, also of two trees.

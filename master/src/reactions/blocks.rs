@@ -7,8 +7,8 @@
 //!     - args: [a, {key: b}]
 //! ```
 
-use saline_config::nearest;
 use saline_data::Value;
+use saline_data::nearest;
 use saline_messages::{Arguments, KeyAction, KeyState, is_function_name};
 use saline_render::Step;
 use saline_targeting::{Glob, Target, TargetKind};

@@ -1,4 +1,4 @@
-//! The files of the reactor: found by their path or by a glob, read anew for each event.
+//! The files of the reactor: found by their path or by a glob, read again for each event.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

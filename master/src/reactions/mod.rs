@@ -236,7 +236,7 @@ impl Reactions {
     }
 }
 
-/// Returns a line for each file of a reaction that cannot be read now: each is read anew for every event. Blocks on the disk.
+/// Returns a line for each file of a reaction that cannot be read now: each is read again for every event. Blocks on the disk.
 pub(crate) fn missing_files(reaction: &Reaction, served: &Arc<ServedFiles>) -> Vec<String> {
     let missing = |file: &ReactionFile| {
         let why = files::missing(file, served)?;

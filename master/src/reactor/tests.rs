@@ -271,7 +271,7 @@ async fn a_decision_about_a_key_is_made_once_though_the_master_crashes_meanwhile
     assert!(!path.exists());
     std::fs::write(&path, &key).unwrap();
     assert_eq!(decide(delete(2)).await, first);
-    assert!(path.exists(), "it was accepted anew");
+    assert!(path.exists(), "it was accepted again");
 }
 
 #[tokio::test]

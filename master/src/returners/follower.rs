@@ -58,7 +58,7 @@ impl Follower {
         let mut cursor = reader.cursor(consumer.clone()).await?;
         if cursor.event > end.event || cursor.receipt > end.receipt {
             tracing::warn!(
-                "returner {name}: it had records from a time ahead of now; it begins anew with what is stored from now on"
+                "returner {name}: it had records from a time ahead of now; it starts over with what is stored from now on"
             );
             reader.forget(consumer.clone()).await?;
             cursor = EventCursor::default();
@@ -262,7 +262,7 @@ impl Following {
     }
 }
 
-/// Notes a place on the disk. That there is no room for it is logged: the next start would begin anew.
+/// Notes a place on the disk. That there is no room for it is logged: the next start would start over.
 async fn keep_place(
     reader: &EventReader,
     name: ReturnerName,

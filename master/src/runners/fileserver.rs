@@ -74,7 +74,7 @@ async fn symlink_list(run: &Run, #[default("base")] saltenv: String) -> Result<R
     paths(run, &saltenv, |_, is_link| is_link).await
 }
 
-/// Forgets the listings and hashes that the master has in memory, so that the next request reads the folders anew. There
+/// Forgets the listings and hashes that the master has in memory, so that the next request reads the folders again. There
 /// is nothing else to update: files are read from `file_roots` when they are asked for. Returns True.
 ///
 /// CLI Example:

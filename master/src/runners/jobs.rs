@@ -350,7 +350,8 @@ struct ListedJobs {
 ///     The job was published between these times, in UTC.
 ///
 /// include_calls
-///     `True` lists also what `saline-call` ran on the machines of minions, which are jobs that nobody ordered here.
+///     `True` lists also what `saline-call` and the schedules of minions ran on their machines, which are jobs that nobody ordered
+///     here.
 ///
 /// display_progress
 ///     `True` tells what is being done.

@@ -17,7 +17,7 @@
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
-//! that was restarted begins the run anew, unless the function must act once (`event.send`): the store has the
+//! that was restarted starts the run again, unless the function must act once (`event.send`): the store has the
 //! request id of such a run before it acts. Asynchronous runs, and those whose operator left them, are rows of the
 //! table `runs` beside the jobs, which no message of a minion can touch. The returns of minions are never unpacked
 //! into values for the return of a runner: `Packed::map` builds a mapping of packed values.
@@ -56,9 +56,10 @@ mod wheels;
 
 use std::collections::BTreeSet;
 
-use saline_config::nearest;
+use saline_data::nearest;
 use saline_functions::{Function, NamedModule, Registry, Signature};
 use saline_messages::RunKind;
+use saline_schedule::Entry;
 
 pub(crate) use parts::RunnerParts;
 use returned::Returned;
@@ -135,6 +136,23 @@ impl MasterFunctions {
             }
         }
     }
+}
+
+/// Returns a line about each of these jobs of the master's schedule whose function is not a runner.
+pub(crate) fn unknown_in_schedule(jobs: &[(String, Entry)]) -> Vec<String> {
+    if jobs.is_empty() {
+        return Vec::new();
+    }
+    let functions = MasterFunctions::built_in();
+    let unknown = jobs
+        .iter()
+        .filter(|(_, job)| functions.runners.get(&job.function).is_none());
+    unknown
+        .map(|(name, job)| {
+            let why = functions.not_available(RunKind::Runner, &job.function);
+            format!("job {name:?} of the schedule: {why}")
+        })
+        .collect()
 }
 
 /// Returns the module of a function.

@@ -32,7 +32,7 @@ async fn list(run: &Run) -> Result<Returned, Failure> {
     Ok(Value::List(reactions.collect()).into())
 }
 
-/// Adds a reaction behind the others, until the master reads its configuration again or starts anew. Returns True, and tells which files
+/// Adds a reaction behind the others, until the master reads its configuration again or restarts. Returns True, and tells which files
 /// cannot be read now.
 ///
 /// event
@@ -85,7 +85,7 @@ async fn add(
     }
 }
 
-/// Removes the reactions to a tag, until the master reads its configuration again or starts anew. Returns True.
+/// Removes the reactions to a tag, until the master reads its configuration again or restarts. Returns True.
 ///
 /// event
 ///     The tag, as `reactor.list` shows it.

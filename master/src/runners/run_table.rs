@@ -144,7 +144,7 @@ struct Runs {
     /// Those that are under way or can still be read, the oldest first.
     kept: VecDeque<Arc<RunState>>,
     /// Those that have ended and cannot be read any more, the oldest first: whoever asks for one again is not to begin
-    /// it anew.
+    /// it again.
     gone: VecDeque<(RequestId, Jid)>,
 }
 
@@ -204,7 +204,7 @@ impl RunTable {
         under_way.cloned().collect()
     }
 
-    /// Removes a run that did not come to its end. The same request may begin it anew.
+    /// Removes a run that did not come to its end. The same request may start it again.
     pub(super) fn remove(&self, request: RequestId) {
         self.lock().kept.retain(|run| run.request_id != request);
     }

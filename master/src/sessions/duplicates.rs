@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// Returns the session that took the place of this one, if it belongs to another start of the minion: then two
-    /// machines use its id, or it was started anew.
+    /// machines use its id, or it was restarted.
     pub fn seated_other_start(&self, session: &Session) -> Option<Arc<Session>> {
         let table = lock(&self.table);
         let seated = table.of_minion(session.principal.minion()?)?;

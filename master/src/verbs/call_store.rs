@@ -11,7 +11,7 @@ use saline_messages::{
 };
 use saline_targeting::{Target, TargetKind};
 
-use crate::authorize::Principal;
+use crate::authorize::{Principal, scheduled_owner};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, ReturnReport};
@@ -29,6 +29,8 @@ pub(crate) struct CallStore {
 
 /// What a minion ran by itself.
 struct OwnJob {
+    /// The name under which the store has it.
+    owner: String,
     request: RequestId,
     fun: String,
     arg: PackedArguments,
@@ -57,6 +59,7 @@ impl CallStore {
         called: CallerReturn,
     ) -> Result<CallStored, StoreError> {
         let new = OwnJob {
+            owner: Principal::Caller(id.clone()).owner(),
             request: called.request_id,
             fun: called.fun.clone(),
             arg: called.arg,
@@ -103,6 +106,7 @@ impl CallStore {
         run: ScheduledRun,
     ) -> Result<Option<Jid>, StoreError> {
         let new = OwnJob {
+            owner: scheduled_owner(id),
             request: run.request_id,
             user: user_of_schedule(&run.schedule),
             fun: run.fun,
@@ -116,6 +120,7 @@ impl CallStore {
     /// peer's request has its number.
     async fn job_of(&self, id: &MinionId, new: OwnJob) -> Result<Option<Jid>, StoreError> {
         let now = self.clock.now();
+        let owner = new.owner;
         let job = Job {
             jid: self.jobs.next_jid(),
             target: Target {
@@ -133,7 +138,7 @@ impl CallStore {
         let jid = job.jid.clone();
         let new = NewJob {
             job: sign_job(&self.identity, job),
-            operator: owner(id),
+            operator: owner.clone(),
             request: new.request,
             minions: vec![(id.clone(), MinionJobState::Running)],
             unknown: Vec::new(),
@@ -145,16 +150,16 @@ impl CallStore {
         Ok(match self.jobs.publish(new).await? {
             CarriedOut::Now => Some(jid),
             CarriedOut::Before(published) => match published.jid {
-                Some(before) if self.is_of(&before, id).await? => Some(before),
+                Some(before) if self.is_of(&before, &owner).await? => Some(before),
                 _ => None,
             },
         })
     }
 
-    /// Whether a stored job is a call on this minion.
-    async fn is_of(&self, jid: &Jid, id: &MinionId) -> Result<bool, StoreError> {
+    /// Whether the store has a job for this owner.
+    async fn is_of(&self, jid: &Jid, owner: &str) -> Result<bool, StoreError> {
         let stored = self.jobs.job(jid).await?;
-        Ok(stored.is_some_and(|stored| stored.operator == owner(id)))
+        Ok(stored.is_some_and(|stored| stored.operator == owner))
     }
 
     fn log(&self, jid: &Jid, id: &MinionId, call: Option<&JobFunction>) {
@@ -163,9 +168,4 @@ impl CallStore {
             tracing::info!("job {jid}: {fun} was called on minion {id} itself");
         }
     }
-}
-
-/// Returns the owner of what is called on a minion.
-fn owner(id: &MinionId) -> String {
-    Principal::Caller(id.clone()).owner()
 }

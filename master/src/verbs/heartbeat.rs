@@ -136,7 +136,7 @@ impl MinionVerbs {
         let answers = clock.deadline(clock.after(BESIDE_TIMEOUT), spoke).await;
         if answers.is_err() {
             tracing::info!(
-                "minion {id} at {} does not answer, and has started anew",
+                "minion {id} at {} does not answer, and has restarted",
                 present.peer
             );
             self.sessions.presume_gone(&present);

@@ -253,9 +253,9 @@ async fn an_event_is_not_sent_twice_because_the_master_was_started_again() {
     let (again, _) = end(&operator, send).await;
     let error = again.error.unwrap();
     assert!(error.contains("after event.send had begun"), "{error}");
-    // A function without effects is begun anew.
-    let (anew, _) = end(&operator, status).await;
-    assert_eq!(anew.error, None);
+    // A function without effects is started over.
+    let (repeated, _) = end(&operator, status).await;
+    assert_eq!(repeated.error, None);
     // Another request is another event, and the first one that is heard.
     let (other, _) = end(&operator, call("event.send", &["my/other"])).await;
     assert_eq!(other.error, None);

@@ -1,6 +1,8 @@
 //! `--check`: whether a minion can start with the configuration and the keys that are there.
 
 use std::error::Error;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use saline_channel::Identity;
 use saline_config::MinionConfig;
@@ -12,7 +14,37 @@ use saline_protocol::transport::Registry;
 use super::StartError;
 use crate::link::settings::ConnectionSettings;
 use saline_modules::grains::host_name;
-use saline_modules::job_process;
+use saline_modules::{Modules, job_process};
+
+/// Returns a line about each folder and each function of the schedule that the configuration names and the machine does not have. A
+/// minion starts all the same.
+pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
+    let named = [
+        ("module_dirs", &config.module_dirs),
+        ("grains_dirs", &config.grains_dirs),
+    ];
+    let named = named
+        .into_iter()
+        .flat_map(|(option, folders)| folders.iter().map(move |folder| (option, folder)));
+    let mut warnings: Vec<String> = named
+        .filter(|(_, folder)| is_missing(folder))
+        .map(|(option, folder)| format!("{option}: there is no folder {}", folder.display()))
+        .collect();
+    let jobs = &config.schedule.jobs;
+    if !jobs.is_empty() {
+        let modules = Modules::of_this_machine().with_executables(config.all_module_dirs());
+        warnings.extend(modules.unknown_in_schedule(jobs));
+    }
+    warnings
+}
+
+/// Whether there is surely no folder of this path.
+fn is_missing(folder: &Path) -> bool {
+    match folder.metadata() {
+        Ok(found) => !found.is_dir(),
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    }
+}
 
 /// Checks the configuration and the keys that a start needs, and the program that starts every command. Changes nothing.
 ///

@@ -15,7 +15,7 @@ use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::Minion;
-use super::check::check;
+use super::check::{check, warnings};
 use super::id_file::keep_host_name;
 use super::parts::take_locks;
 use crate::link::settings::ConnectionSettings;
@@ -137,6 +137,7 @@ fn load(arguments: &Arguments, registry: &Registry) -> Result<Loaded<MinionConfi
     let schemes: Vec<&str> = registry.schemes().collect();
     let mut loaded = MinionConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon(registry)?;
+    loaded.warnings.extend(warnings(&loaded.config));
     arguments.override_logging(&mut loaded.config.logging);
     if let Some(path) = &arguments.pid_file {
         loaded.config.paths.pid_file = Some(path.clone());

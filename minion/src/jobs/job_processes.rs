@@ -59,7 +59,7 @@ pub(super) fn begin_in_process(
         let payload = Packed::pack(&outcome.value);
         finish(spool, &job.jid, &job.fun, outcome.retcode, payload);
         drop(entered);
-        Begun::Ended(JobEnd::Spooled(outcome.retcode))
+        Begun::Ended(JobEnd::Spooled)
     };
     let (arguments, hidden) = match revealed(run) {
         Ok(revealed) => revealed,
@@ -102,7 +102,7 @@ pub(super) fn begin_in_process(
             let (retcode, payload) = lost(&why, None, &job.fun);
             finish(spool, &job.jid, &job.fun, retcode, payload);
             drop(entered);
-            Begun::Ended(JobEnd::Spooled(retcode))
+            Begun::Ended(JobEnd::Spooled)
         }
         Err(error) => {
             tracing::warn!(
@@ -150,7 +150,7 @@ impl RunningProcess {
         }
         // After the return is spooled, so that every heartbeat either lists the job or finds its return.
         drop(self.entered);
-        JobEnd::Spooled(retcode)
+        JobEnd::Spooled
     }
 }
 
@@ -193,10 +193,6 @@ pub(super) fn take_over(left: Vec<LeftJob>, host: &Host, spool: &Spool) -> Vec<R
                             lost(why, *retcode, &fun)
                         }
                     };
-                    if let Some(call) = job.record.scheduled.as_ref().filter(|_| retcode != 0) {
-                        let name = &call.run.schedule;
-                        tracing::warn!("job {jid}: scheduled job {name} failed, retcode {retcode}");
-                    }
                     is_kept = finish(spool, &jid, &fun, retcode, payload);
                 }
                 if is_kept {

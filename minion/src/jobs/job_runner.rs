@@ -152,7 +152,7 @@ impl JobRunner {
         Arc::clone(&self.modules)
     }
 
-    /// Looks anew which modules work on this machine.
+    /// Looks again which modules work on this machine.
     pub fn refresh_modules(&self) {
         self.modules.refresh();
         self.host.function_changes.note();
@@ -276,7 +276,7 @@ impl JobRunner {
                     .then(|| this.announcements.report_begun(&jid));
                 let end = this.watch(running, permit).await;
                 drop(announcement);
-                this.log_end(&jid, schedule.as_deref(), end.as_ref());
+                this.log_end(&jid, end.as_ref());
                 this.taken.remove(&jid);
                 drop(counted);
             });
@@ -330,15 +330,14 @@ impl JobRunner {
     /// Runs a job when there is a thread for it, up to its spooled return.
     pub(super) async fn run(self: &Arc<Self>, run: JobToRun) {
         let job = &run.job;
-        let (jid, schedule) = (&job.jid, run.scheduled.as_ref());
-        let schedule = schedule.map(|call| call.run.schedule.as_str());
+        let (jid, is_scheduled) = (&job.jid, run.scheduled.is_some());
         let entered = self.host.running.enter(RunningJob::of(job));
         let permit = tokio::select! {
             biased;
             () = self.draining.cancelled() => None,
             ending = entered.control().ended() => {
                 tracing::info!("job {jid}: not begun, it was {ending}");
-                if schedule.is_none() {
+                if !is_scheduled {
                     let (spool, job) = (Arc::clone(&self.spool), job.clone());
                     let refuse = move || end_before_start(&spool, &job, &ending);
                     // None means that the code of the spool panicked, which the runtime logs.
@@ -359,9 +358,7 @@ impl JobRunner {
         }
         tracing::info!("job {jid}: running {}", job.fun);
         // The master knows nothing of a scheduled job before it has the return.
-        let announcement = schedule
-            .is_none()
-            .then(|| self.announcements.report_begun(jid));
+        let announcement = (!is_scheduled).then(|| self.announcements.report_begun(jid));
         let end = match &self.processes {
             Some(processes) if self.modules.now().wants_own_process(&job.fun) => {
                 let processes = Arc::clone(processes);
@@ -370,7 +367,7 @@ impl JobRunner {
             _ => self.run_on_thread(&run, entered, permit, run_job).await,
         };
         drop(announcement);
-        self.log_end(jid, schedule, end.as_ref());
+        self.log_end(jid, end.as_ref());
         if end.is_none() {
             let (spool, job) = (Arc::clone(&self.spool), job.clone());
             let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
@@ -379,25 +376,17 @@ impl JobRunner {
         }
     }
 
-    /// Logs the end of a job, which is of the minion's own schedule if it has a name there.
-    fn log_end(&self, jid: &Jid, schedule: Option<&str>, end: Option<&JobEnd>) {
-        match (end, schedule) {
-            (Some(JobEnd::Spooled(0)), Some(name)) => {
-                tracing::info!("job {jid}: scheduled job {name} has ended");
-            }
-            (Some(JobEnd::Spooled(retcode)), Some(name)) => {
-                tracing::warn!("job {jid}: scheduled job {name} failed, retcode {retcode}");
-            }
-            (Some(JobEnd::Spooled(retcode)), None) => {
-                tracing::info!("job {jid}: returned, retcode {retcode}");
-            }
-            (Some(JobEnd::NotBegun(error)), _) => tracing::info!("job {jid}: not begun: {error}"),
-            (Some(JobEnd::LeftRunning), _) => {
+    /// Logs the end of a job that has not returned. The spool logs returns.
+    fn log_end(&self, jid: &Jid, end: Option<&JobEnd>) {
+        match end {
+            Some(JobEnd::Spooled) => {}
+            Some(JobEnd::NotBegun(error)) => tracing::info!("job {jid}: not begun: {error}"),
+            Some(JobEnd::LeftRunning) => {
                 tracing::info!(
                     "job {jid}: goes on without this minion; the next one delivers its return"
                 );
             }
-            (None, _) => tracing::error!("job {jid}: the code that runs jobs panicked"),
+            None => tracing::error!("job {jid}: the code that runs jobs panicked"),
         }
     }
 

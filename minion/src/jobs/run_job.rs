@@ -26,8 +26,8 @@ pub(super) struct JobToRun {
 /// The end of a job that got a thread.
 #[derive(Debug)]
 pub enum JobEnd {
-    /// The job's return is spooled, with this retcode.
-    Spooled(i64),
+    /// The job's return is spooled.
+    Spooled,
     /// The job was begun before, has expired or was cancelled; nothing was done.
     NotBegun(BeginError),
     /// The minion stops, and the process of the job goes on.
@@ -92,11 +92,10 @@ pub(super) fn run_begun(
         let _ = call(arguments);
     }
     let returned = make_return(host, job, outcome);
-    let retcode = returned.retcode;
     spool.finish(returned);
     // After the return is spooled, so that every heartbeat either lists the job or finds its return.
     drop(entered);
-    JobEnd::Spooled(retcode)
+    JobEnd::Spooled
 }
 
 /// Returns the arguments of a job with the values of the secret ones, and the places of these.
@@ -125,7 +124,7 @@ fn refuse(spool: &Spool, job: &Job, failure: &Failure) -> JobEnd {
         job.expires,
         build(job, retcode, Packed::pack(&outcome.value)),
     );
-    JobEnd::Spooled(retcode)
+    JobEnd::Spooled
 }
 
 fn build(job: &Job, retcode: i64, payload: Packed) -> Return {

@@ -28,7 +28,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same when the master may be at other places too.
 const HANDSHAKE_TIMEOUT_BESIDE_OTHERS: Duration = Duration::from_secs(5);
 
-/// After this many failures in a row to reach the master, the minion connects anew.
+/// After this many failures in a row to reach the master, the minion reconnects.
 const MAX_FAILURES: u32 = 5;
 
 /// A poll that was answered after this time was held by the master until it had an answer.

@@ -116,7 +116,7 @@ impl MinionSession {
     /// Waits until the connection has been down for this time.
     ///
     /// # Cancel safety
-    /// When the future is dropped the time begins anew.
+    /// When the future is dropped the time starts over.
     pub async fn down_for(&self, time: Duration) {
         loop {
             // The sender lives as long as `self`.

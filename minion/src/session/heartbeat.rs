@@ -94,7 +94,7 @@ impl ActiveSession {
             }
             if clock.now() - began > MASTER_TIMEOUT {
                 tracing::warn!(
-                    "the master did not complete the reconciliation within {} s; connecting anew",
+                    "the master did not complete the reconciliation within {} s; reconnecting",
                     MASTER_TIMEOUT.as_secs()
                 );
                 return false;
@@ -145,7 +145,7 @@ impl ActiveSession {
             accounts = self.account(reply.asked).await?;
         }
         tracing::warn!(
-            "the master asked for jobs {STEPS} times in one reconciliation; connecting anew"
+            "the master asked for jobs {STEPS} times in one reconciliation; reconnecting"
         );
         self.session.end(Ended::Lost);
         None

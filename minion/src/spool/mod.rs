@@ -204,7 +204,7 @@ impl Spool {
             });
         }
         if damaged && let Err(error) = spool.compact(&mut lock(&spool.file), None) {
-            tracing::warn!("the damaged spool was not written anew: {error}");
+            tracing::warn!("the damaged spool was not written again: {error}");
         }
         Ok(spool)
     }
@@ -399,7 +399,9 @@ impl Spool {
     pub fn finish(&self, returned: Return) -> bool {
         let jid = returned.jid.clone();
         let mut file = lock(&self.file);
+        let retcode = returned.retcode;
         if self.is_unwanted(&jid) {
+            lock(&self.index).log_return(&jid, retcode);
             self.forget_scheduled(&mut file, &jid);
             return true;
         }
@@ -426,6 +428,8 @@ impl Spool {
             }
         };
         index.set(&jid, None, state);
+        // While the index is locked: nobody sends the return before, and no line about the master's answer comes first.
+        index.log_return(&jid, retcode);
         self.notify(&index, &jid);
         is_written
     }

@@ -132,6 +132,20 @@ impl Spool {
     }
 }
 
+impl Index {
+    /// Logs that a job has returned, which is of the minion's own schedule if it has a name there.
+    pub(super) fn log_return(&self, jid: &Jid, retcode: i64) {
+        let call = self.scheduled.get(jid);
+        match (call.map(|call| &call.run.schedule), retcode) {
+            (None, _) => tracing::info!("job {jid}: returned, retcode {retcode}"),
+            (Some(name), 0) => tracing::info!("job {jid}: scheduled job {name} has ended"),
+            (Some(name), _) => {
+                tracing::warn!("job {jid}: scheduled job {name} failed, retcode {retcode}");
+            }
+        }
+    }
+}
+
 /// Returns the scheduled jobs that have returned, the oldest first, with the sizes of their returns.
 fn waiting(index: &Index) -> Vec<(Jid, u64)> {
     let size = |state: &SpooledJob| match state {

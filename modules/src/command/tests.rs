@@ -1,4 +1,4 @@
-//! The program `saline-exec` of the tests of this crate, which is their own, started anew.
+//! The program `saline-exec` of the tests of this crate, which is their own, started again.
 
 use saline_exec::{Launcher, Program};
 

@@ -6,6 +6,7 @@ use saline_functions::{Failure, function};
 use crate::accounts::checked_name;
 use crate::change::change;
 use crate::line_file::Lines;
+use crate::system_program::in_one_line;
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[
@@ -446,7 +447,7 @@ fn read(job: &JobContext<'_>, user: &str) -> Result<Lines, Failure> {
         _ if end.stderr.contains("no crontab for") => Ok(Lines::default()),
         _ => Err(Failure::Execution(format!(
             "crontab failed: {}",
-            end.stderr.trim()
+            in_one_line(end.stderr.lines())
         ))),
     }
 }

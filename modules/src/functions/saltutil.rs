@@ -249,7 +249,7 @@ fn refused_returns(
     }
 }
 
-/// Collects the facts about the machine anew, and reports them to the master if they have changed. The minion asks for its pillar
+/// Collects the facts about the machine again, and reports them to the master if they have changed. The minion asks for its pillar
 /// after each report; `refresh_pillar` and `clean_pillar_cache` are taken for the sake of scripts, and ignored.
 ///
 /// CLI Example:
@@ -267,7 +267,7 @@ fn refresh_grains(
 }
 
 /// Forgets what the executables in `module_dirs` described: each is asked again when its functions are next called or listed. That
-/// is needed only if what an executable describes depends on more than its file. Also looks anew which modules work on this machine:
+/// is needed only if what an executable describes depends on more than its file. Also looks again which modules work on this machine:
 /// it fires `module_refresh` on the minion's own bus. `async` and `refresh_pillar` are taken for the sake of scripts, and ignored.
 ///
 /// CLI Example:

@@ -5,6 +5,7 @@ use saline_functions::{Failure, FromValue, Mismatch, function};
 
 use crate::accounts::{Account, checked_name};
 use crate::change::change;
+use crate::system_program::in_one_line;
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[
@@ -178,7 +179,7 @@ fn delete(
         (0 | 12, None) => Ok(done),
         _ => Err(Failure::Execution(format!(
             "userdel failed: {}",
-            end.stderr.trim()
+            in_one_line(end.stderr.lines())
         ))),
     }
 }

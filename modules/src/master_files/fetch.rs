@@ -19,7 +19,7 @@ use crate::pending_answer::{PendingAnswer, wrong_answer};
 /// The name under which a file is written until it is complete begins with this.
 pub(super) const TEMPORARY: &str = ".saline-part-";
 
-/// How often a file is begun anew that changes while it is sent, or whose bytes are not those that were announced.
+/// How often a file is started over that changes while it is sent, or whose bytes are not those that were announced.
 const ATTEMPTS: usize = 20;
 
 /// How many parts are asked for at a time: one travels while the one before is written.
@@ -55,7 +55,7 @@ pub(crate) fn fetch(
         let seen = look(job, place)?;
         if let Some(before) = unfinished.filter(|before| *before != seen.transfer) {
             tracing::info!(
-                "salt://{}: the file has changed while it was sent, and is fetched anew",
+                "salt://{}: the file has changed while it was sent, and is fetched again",
                 place.path
             );
             discard(cache, &inner, before);

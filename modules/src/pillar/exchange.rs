@@ -8,7 +8,7 @@ use saline_messages::{
     Incoming, MAX_PILLAR, MinionPillar, PillarRefusal, PillarReply, PillarRequest, TransferId,
 };
 
-/// How often a pillar is begun anew that changes while it is sent.
+/// How often a pillar is started over that changes while it is sent.
 const ATTEMPTS: usize = 20;
 
 /// The environments that a pillar is compiled for. Without both it is the minion's own pillar.

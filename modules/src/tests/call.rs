@@ -134,7 +134,7 @@ fn bad_arguments_are_answered_as_salt_does() {
     let unknown = bench.call("test.ping", &[], &[("x", Value::Int(1))]);
     assert_eq!(
         text(&unknown),
-        "ERROR executing 'test.ping': The following keyword arguments are not valid: x=1"
+        "ERROR executing 'test.ping': The following keyword arguments are not valid: x=1. The function has no parameters"
     );
 }
 
@@ -347,7 +347,7 @@ fn a_grain_that_is_missing_has_the_given_default() {
     let unknown = bench.call("grains.item", &keys, &[("defualt", Value::Int(7))]);
     assert_eq!(
         text(&unknown),
-        "ERROR executing 'grains.item': The following keyword arguments are not valid: defualt=7"
+        "ERROR executing 'grains.item': The following keyword arguments are not valid: defualt=7. Did you mean 'default'?"
     );
 }
 

@@ -182,7 +182,7 @@ impl Renderers {
     }
 
     /// Returns the place from which a part of a rendered file comes ([`Renderer::place_of`](crate::Renderer::place_of)), for an error
-    /// about it: the file is rendered anew. None where no process can tell.
+    /// about it: the file is rendered again. None where no process can tell.
     pub fn place_of(
         &self,
         files: &dyn Files,

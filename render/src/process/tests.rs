@@ -1,4 +1,4 @@
-//! Templates in real processes. `saline-render` and `saline-exec` are this test program, started anew.
+//! Templates in real processes. `saline-render` and `saline-exec` are this test program, started again.
 
 use std::collections::HashMap;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The connecting side of requests: a DEALER socket that is made anew for every connection.
+//! The connecting side of requests: a DEALER socket that is made again for every connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

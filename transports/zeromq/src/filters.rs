@@ -107,7 +107,7 @@ impl Filters {
                     // Not confirmed yet: from before the subscription.
                     return Meaning::Nothing;
                 };
-                // A publisher that forgot a filter which is subscribed to numbers it anew.
+                // A publisher that forgot a filter which is subscribed to numbers it again.
                 let number = numbers.get(filter.bit).filter(|_| incarnation == known);
                 let Some((number, lost)) = number.and_then(|n| Some((n, n.checked_sub(*next)?)))
                 else {
@@ -164,7 +164,7 @@ pub(crate) enum Meaning {
     Nothing,
     /// A frame that is not of this transport.
     Foreign,
-    /// A frame that shows that the numbers cannot be trusted: everything must be confirmed anew.
+    /// A frame that shows that the numbers cannot be trusted: everything must be confirmed again.
     Broken,
 }
 

@@ -17,7 +17,7 @@ use crate::screen::Screen;
 /// The most bytes of a part.
 const PART: u64 = 256 * 1024;
 
-/// How often a file is begun anew that changes while it is sent.
+/// How often a file is started over that changes while it is sent.
 const ATTEMPTS: usize = 3;
 
 /// The reason why files are not at the master.
@@ -134,7 +134,7 @@ async fn send_as(
         };
         match until_answered(screen, client, client.upload(part)).await? {
             UploadReply::Received(received) if received == total => return Ok(true),
-            // Other bytes than were announced begin anew.
+            // Other bytes than were announced start over.
             UploadReply::Received(received) if received <= offset || received > total => {
                 return Ok(false);
             }

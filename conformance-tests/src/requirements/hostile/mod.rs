@@ -77,7 +77,7 @@ pub const ALL: &[Requirement] = &[
         name: "slow_loris",
         level: Level::Should,
         sentence: "A connection that shakes hands one byte at a time is closed after the handshake time-out all the same, and delays nobody meanwhile.",
-        why: "A time-out that begins anew with every byte is none.",
+        why: "A time-out that starts over with every byte is none.",
         look_at: "Limits::handshake_timeout as a deadline of the whole handshake",
         needs: &[Need::RawConnections],
         run: |world| Box::pin(handshakes::slow_loris(world)),

@@ -97,7 +97,7 @@ impl EventStore {
                             set_aside(&path).map_err(|error| StoreError::io(&path, error))?;
                         tracing::error!(
                             "the file of kept events {} is damaged ({error}): it was set aside as {}; the events in it are not \
-                             read any more, and consumers begin anew",
+                             read any more, and consumers start over",
                             path.display(),
                             aside.display()
                         );

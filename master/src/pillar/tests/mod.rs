@@ -1,4 +1,4 @@
-//! Pillars, asked for as minions ask. `saline-render` and `saline-exec` are this test program, started anew.
+//! Pillars, asked for as minions ask. `saline-render` and `saline-exec` are this test program, started again.
 
 mod targets;
 mod too_large;

@@ -242,8 +242,8 @@ async fn a_lease_covers_what_is_created_after_its_beginning_while_it_is_prolonge
     assert!(!first.covers(31_001));
     let prolonged = sessions.grant_lease(&session, 31_000);
     assert!(prolonged.covers(1_001) && prolonged.covers(61_000));
-    let anew = sessions.grant_lease(&session, 61_001);
-    assert!(!anew.covers(61_001), "it had lapsed");
+    let renewed = sessions.grant_lease(&session, 61_001);
+    assert!(!renewed.covers(61_001), "it had lapsed");
     assert!(sessions.is_offered(&id("m1"), 70_000));
     Clock.pause(2 * HEARTBEAT + Duration::from_millis(1)).await;
     assert!(sessions.alive(&id("m1")).is_none());

@@ -30,7 +30,7 @@ pub struct Change {
     pub at: Place,
     /// What the byte is combined with by exclusive or.
     pub mask: u8,
-    /// The public Noise key of the master, by which the MAC of a `Resume` is made anew.
+    /// The public Noise key of the master, by which the MAC of a `Resume` is made again.
     pub master_noise: [u8; 32],
 }
 

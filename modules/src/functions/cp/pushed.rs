@@ -12,7 +12,7 @@ use saline_targeting::Glob;
 use super::target::{Destination, open};
 use crate::JobContext;
 
-/// How often a file is begun anew that changes while it is handed in.
+/// How often a file is started over that changes while it is handed in.
 const ATTEMPTS: usize = 5;
 
 /// The most files of one `cp.push_dir`.

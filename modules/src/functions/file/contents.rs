@@ -35,7 +35,7 @@ fn joined(lines: Vec<String>, args: Option<Texts>) -> Result<Vec<u8>, Failure> {
         .collect())
 }
 
-/// Writes a file anew with these lines. Without lines it becomes empty. A file that exists keeps its owner, mode and
+/// Writes a file with these lines and nothing else. Without lines it becomes empty. A file that exists keeps its owner, mode and
 /// extended attributes; the folder must exist.
 ///
 /// path

@@ -11,8 +11,9 @@ use saline_protocol::transport::Clock;
 use super::asked::PackageName;
 use super::changes::{Changes, between};
 use super::dpkg::{FORMAT, Listing};
-use super::output::{candidates, last_lines, owner, simulated};
+use super::output::{candidates, owner, simulated, telling_lines};
 use crate::command::{Command, Finished};
+use crate::system_program::in_one_line;
 use crate::{JobContext, Outcome};
 
 /// How long a command may take that changes no package. One that changes packages has no limit: it would leave them
@@ -48,7 +49,7 @@ impl Done {
     pub(super) fn failure(&self, changes: &Changes) -> Outcome {
         let value = Value::map([
             ("changes", Value::from(changes)),
-            ("errors", Value::texts(last_lines(&self.output))),
+            ("errors", Value::texts(telling_lines(&self.output))),
         ]);
         Outcome::new(value, self.retcode)
     }
@@ -172,7 +173,7 @@ impl Apt<'_> {
             true => Ok(()),
             false => Err(Failure::Execution(format!(
                 "apt-get update failed: {}",
-                last_lines(&done.output).join("; ")
+                in_one_line(telling_lines(&done.output))
             ))),
         }
     }
@@ -309,7 +310,7 @@ impl Apt<'_> {
         }
         if finished.retcode != 0 {
             let said = text(finished.stderr)?;
-            let text = format!("{program} failed: {}", last_lines(&said).join("; "));
+            let text = format!("{program} failed: {}", in_one_line(telling_lines(&said)));
             return Err(Failure::Execution(text));
         }
         text(finished.stdout)

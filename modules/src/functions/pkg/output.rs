@@ -86,13 +86,52 @@ pub(super) fn owner<'a>(text: &'a str, path: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_suffix(path)?.strip_suffix(": "))
 }
 
-/// Returns the last lines of an output that say something.
-pub(super) fn last_lines(text: &str) -> Vec<&str> {
+/// The beginnings of the lines in which apt and dpkg tell of their progress.
+const PROGRESS: [&str; 18] = [
+    "(Reading database",
+    "After this operation",
+    "Building dependency tree",
+    "Fetched ",
+    "Get:",
+    "Hit:",
+    "Ign:",
+    "Need to get",
+    "Preconfiguring packages",
+    "Preparing to unpack",
+    "Processing triggers",
+    "Reading package lists",
+    "Reading state information",
+    "Selecting previously unselected",
+    "Setting up ",
+    "Unpacking ",
+    "debconf: delaying package configuration",
+    "debconf: unable to initialize frontend",
+];
+
+/// Returns the lines of an output that say why a command failed: its last lines without those about its progress, and all
+/// errors and warnings of apt and dpkg, up to a bound.
+pub(super) fn telling_lines(text: &str) -> Vec<&str> {
     const MAX_LINES: usize = 20;
+    let is_progress = |line: &&str| {
+        line.contains(" upgraded, ") || PROGRESS.iter().any(|start| line.starts_with(start))
+    };
+    let is_error = |line: &&str| {
+        let starts = ["E:", "W:", "Err:", "dpkg:", "dpkg-deb:"];
+        starts.iter().any(|start| line.starts_with(start))
+    };
     let lines = text
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty());
-    let lines: Vec<&str> = lines.collect();
-    lines[lines.len().saturating_sub(MAX_LINES)..].to_vec()
+    let all: Vec<&str> = lines.collect();
+    let telling: Vec<&str> = all
+        .iter()
+        .copied()
+        .filter(|line| !is_progress(line))
+        .collect();
+    let lines = if telling.is_empty() { all } else { telling };
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
+    let mut earlier: Vec<&str> = earlier.iter().copied().filter(is_error).collect();
+    earlier.truncate(MAX_LINES);
+    [&earlier, last].concat()
 }

@@ -5,7 +5,7 @@ use saline_functions::FromValue;
 use super::asked::{Files, PackageName, Packages, Release, Version};
 use super::changes::between;
 use super::dpkg::Listing;
-use super::output::{candidates, last_lines, owner, repositories, simulated};
+use super::output::{candidates, owner, repositories, simulated, telling_lines};
 
 const DPKG: &str = "dpkg\tamd64\t1.21\tinstall\tinstalled\n";
 
@@ -179,8 +179,22 @@ fn what_apt_prints_for_people_is_read() {
     );
     assert_eq!(owner("foo: /bin/sh2\n", "/bin/sh"), None);
     let many: String = (0..50).map(|n| format!("line {n}\n\n")).collect();
-    let last = last_lines(&many);
+    let last = telling_lines(&many);
     assert_eq!((last.len(), last[0]), (20, "line 30"));
+    let with_error = format!("dpkg: error processing package a (--configure):\n{many}");
+    let told = telling_lines(&with_error);
+    assert_eq!(
+        (told.len(), told[0]),
+        (21, "dpkg: error processing package a (--configure):")
+    );
+    let failed = "Reading package lists...\nBuilding dependency tree...\nReading state information...\n\
+                  0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n\
+                  W: The list is old.\nE: Unable to locate package nosuch\n";
+    let told = ["W: The list is old.", "E: Unable to locate package nosuch"];
+    assert_eq!(telling_lines(failed), told);
+    // A command that says nothing else is not silent.
+    let only_progress = "Reading package lists...\n";
+    assert_eq!(telling_lines(only_progress), ["Reading package lists..."]);
     let record =
         "Package: a\nVersion: 1\nDescription: x\n Version: 9\nArchitecture: all\n\nPackage: b\n\n";
     let read = candidates(record);
@@ -196,7 +210,7 @@ proptest! {
         let _ = repositories(&text);
         let _ = candidates(&text);
         let _ = owner(&text, "/a");
-        let _ = last_lines(&text);
+        let _ = telling_lines(&text);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::sync_modules::{Environments, sync};
 use crate::JobContext;
 use crate::pillar::COMPILE_TIMEOUT;
 
-/// Brings the modules of the master (`saltutil.sync_modules`), collects the grains anew, and asks for the pillar.
+/// Brings the modules of the master (`saltutil.sync_modules`), collects the grains again, and asks for the pillar.
 ///
 /// saltenv
 ///     The environment of the modules, or several of them. `base` if it is not given.

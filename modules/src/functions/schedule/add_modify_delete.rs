@@ -1,7 +1,7 @@
 //! The functions that add, change and delete jobs of the schedule.
 
-use saline_config::nearest;
 use saline_data::Value;
+use saline_data::nearest;
 use saline_data::printable::number_of;
 use saline_functions::{Failure, Mapping, function};
 use saline_schedule::{Entry, EntryError, KEYWORDS};
@@ -30,7 +30,7 @@ fn refused(error: &EntryError) -> Failure {
 ///     The name of the job.
 ///
 /// function
-///     The function that it runs.
+///     The function that it runs. One that the minion does not have is refused, unless a module of your own may bring it.
 ///
 /// job_args, job_kwargs
 ///     The arguments of the function: a list, and a mapping.
@@ -64,13 +64,20 @@ pub(super) fn add(
     put_call(&mut given, function, job_args, job_kwargs);
     given.extend(keywords);
     let entry = Entry::read(&name, &Value::Map(given)).map_err(|error| refused(&error))?;
+    let note = note_about_function(job, &entry.function)?;
     let words = (
-        format!("Job: {name} would be added to schedule."),
-        format!("Added job: {name} to schedule."),
+        format!("Job: {name} would be added to schedule.{note}"),
+        format!("Added job: {name} to schedule.{note}"),
     );
     let check = || scheduler.check_add(&name);
     let add = || scheduler.add(&name, entry, persist);
     Ok(made(test, words, changes(&name, "added"), check, add))
+}
+
+/// Returns what the comment about a job adds when its function cannot run yet.
+fn note_about_function(job: &JobContext<'_>, function: &str) -> Result<String, Failure> {
+    let why = job.modules.check_scheduled(job, function)?;
+    Ok(why.map_or_else(String::new, |why| format!(" It cannot run yet: {why}")))
 }
 
 /// Puts what is given of the function that a job runs into the mapping of the job.
@@ -125,6 +132,7 @@ pub(super) fn modify(
         Value::Map(entries) => entries.clone(),
         _ => Vec::new(),
     };
+    let changes_function = function.is_some();
     let is_time = |keyword: &str| TIMES.contains(&keyword);
     if keywords
         .iter()
@@ -139,9 +147,13 @@ pub(super) fn modify(
     }
     let new = Value::Map(given);
     let entry = Entry::read(&name, &new).map_err(|error| refused(&error))?;
+    let note = match changes_function {
+        true => note_about_function(job, &entry.function)?,
+        false => String::new(),
+    };
     let words = (
-        format!("Job: {name} would be modified in schedule."),
-        format!("Modified job: {name} in schedule."),
+        format!("Job: {name} would be modified in schedule.{note}"),
+        format!("Modified job: {name} in schedule.{note}"),
     );
     let changes = changes(&name, change(old, new));
     let modify = || scheduler.modify(&name, entry, persist);

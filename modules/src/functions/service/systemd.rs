@@ -287,7 +287,7 @@ impl Systemd {
         }
     }
 
-    /// Does something to the files of a unit, and lets systemd read them anew.
+    /// Does something to the files of a unit, and lets systemd read them again.
     pub(super) async fn change_files(
         &self,
         verb: FileVerb,

@@ -1,4 +1,4 @@
-//! `system`: starts the machine anew, and shuts it down; its time, and how it is called.
+//! `system`: restarts the machine, and shuts it down; its time, and how it is called.
 
 mod clock;
 mod computer;
@@ -32,13 +32,13 @@ pub(super) const FUNCTIONS: Functions = &[
     &SHUTDOWN_ABORT,
 ];
 
-/// The file by which Debian's packages say that the machine should be started anew.
+/// The file by which Debian's packages say that the machine should be restarted.
 const REQUIRED: &str = "/var/run/reboot-required";
 
 /// How long the program may take to plan what the machine does.
 const TIME_TO_PLAN: Duration = Duration::from_secs(60);
 
-/// Starts the machine anew. Returns `True` once that is planned.
+/// Restarts the machine. Returns `True` once that is planned.
 ///
 /// at_time
 ///     The number of minutes until then; at once by default. `system.shutdown_abort` cancels it meanwhile.
@@ -108,7 +108,7 @@ fn shutdown_abort(job: &JobContext<'_>, #[default(false)] test: bool) -> Result<
     Ok(cancelled)
 }
 
-/// Whether a package that was installed waits for the machine to be started anew. Debian's packages say so in
+/// Whether a package that was installed waits for the machine to be restarted. Debian's packages say so in
 /// `/var/run/reboot-required`.
 ///
 /// CLI Example:

@@ -77,7 +77,7 @@ fn a_refresh_with_errors_keeps_the_last_pillar_without_any() {
         [PillarRequest::Compile { known, .. }] => assert_eq!(*known, Some(first)),
         other => panic!("{other:?}"),
     }
-    // A master that was started anew knows none without errors.
+    // A master that was restarted knows none without errors.
     for sent in [None, Some(&entries())] {
         script.then_pillar(&with_errors(sent, &["web.sls:1:2: no", "b"]));
         let failed = bench.texts("saltutil.refresh_pillar", &[]);
@@ -310,7 +310,7 @@ fn a_first_pillar_with_errors_forgets_nothing_of_the_schedule() {
     first.stop();
     drop(first);
 
-    // The minion starts anew, and its first pillar has errors.
+    // The minion restarts, and its first pillar has errors.
     bench.host.schedule = Some(open(bench.folder.path()));
     bench.host.pillar = PillarStore::default();
     for sent in [&bad, &bad, &good] {

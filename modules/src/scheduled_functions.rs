@@ -1,0 +1,59 @@
+//! Whether the minion has the functions that its schedule runs.
+
+use saline_data::nearest;
+use saline_functions::Failure;
+use saline_schedule::Entry;
+
+use crate::{JobContext, Modules, Outcome};
+
+impl Modules {
+    /// Returns a line about each of these jobs of a schedule whose function the minion does not have. Asks no executable which
+    /// functions it has. Blocks on the disk.
+    pub fn unknown_in_schedule(&self, jobs: &[(String, Entry)]) -> Vec<String> {
+        let unknown = jobs.iter().filter_map(|(name, entry)| {
+            let fun = &entry.function;
+            let (module, _) = fun.split_once('.')?;
+            let may_have_it = !self.is_built_in(module) && self.executables.path(module).is_some();
+            let is_known = self.registry.get(fun).is_some() || may_have_it;
+            (!is_known).then(|| {
+                let why = text(&self.not_available(fun));
+                format!("job {name:?} of the schedule: {why}")
+            })
+        });
+        unknown.collect()
+    }
+
+    /// Checks the function of a job that somebody puts into the schedule. Returns why it cannot run yet, if the minion may have it
+    /// later: with a module of the operator's own, or with a program that the machine lacks.
+    ///
+    /// # Errors
+    /// When nothing suggests that the minion will ever have it.
+    pub(crate) fn check_scheduled(
+        &self,
+        job: &JobContext<'_>,
+        fun: &str,
+    ) -> Result<Option<String>, Failure> {
+        let context = JobContext {
+            function: fun,
+            ..*job
+        };
+        let why = match self.find(&context) {
+            Ok(_) => return Ok(None),
+            Err(outcome) => text(&outcome),
+        };
+        let (module, _) = fun.split_once('.').unwrap_or((fun, ""));
+        let known = self.registry.iter().map(|(name, _)| name);
+        let is_own = !self.is_built_in(module);
+        let may_come = self.absent.contains_key(module)
+            || is_own && self.executables.path(module).is_none() && nearest(fun, known).is_none();
+        match may_come {
+            true => Ok(Some(why)),
+            false => Err(Failure::Invocation(why)),
+        }
+    }
+}
+
+/// Returns the text of an outcome that says why there is no function.
+fn text(outcome: &Outcome) -> String {
+    outcome.value.as_str().unwrap_or_default().to_owned()
+}
