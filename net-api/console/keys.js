@@ -8,7 +8,7 @@ import { guarded, leaveWithoutLogin, optional, unasked } from "./guard.js";
 /** For each list of keys: what it is called, how it looks, and what can be decided. */
 const STATES = [
   ["minions_pre", "waits", "wait", ["accept", "reject"]],
-  ["minions_denied", "denied", "bad", ["delete"]],
+  ["minions_denied", "denied", "bad", ["accept", "reject", "delete"]],
   ["minions", "accepted", "good", ["delete"]],
   ["minions_rejected", "rejected", "bad", ["accept", "delete"]],
 ];
@@ -71,12 +71,14 @@ function show() {
 }
 
 function row(folder, state, kind, decisions, id, finger) {
-  const buttons = decisions.map((decision) =>
+  // Without a fingerprint there is nothing to compare, and no key to let in.
+  const possible = decisions.filter((decision) => decision === "delete" || finger);
+  const buttons = possible.map((decision) =>
     element(
       "button",
       {
         type: "button",
-        "aria-label": `${decision} the key of ${id}`,
+        "aria-label": `${decision} the ${named(folder)} of ${id}`,
         onclick: () => guarded(() => decide(decision, folder, id, finger)),
       },
       decision[0].toUpperCase() + decision.slice(1),
@@ -92,8 +94,24 @@ function row(folder, state, kind, decisions, id, finger) {
   );
 }
 
+/** Returns what a key is called: an id may have a denied one beside another. */
+function named(folder) {
+  return folder === "minions_denied" ? "denied key" : "key";
+}
+
+/** Returns what is asked before a decision is carried out; nothing when it cuts nobody off. */
+function question(decision, folder, id) {
+  const isDenied = folder === "minions_denied";
+  if (decision === "delete") return isDenied ? `Delete the denied key of ${id}? Other keys of this id stay.` : `Delete the key of ${id}? The minion is cut off at once.`;
+  if (decision === "accept" && isDenied && (keys.minions || []).includes(id)) {
+    return `Accept the denied key of ${id}? It replaces the accepted one, and the minion that has that one is cut off at once.`;
+  }
+  return null;
+}
+
 async function decide(decision, folder, id, finger) {
-  if (decision === "delete" && !confirm(`Delete the key of ${id}? The minion is cut off at once.`)) return;
+  const asked = question(decision, folder, id);
+  if (asked && !confirm(asked)) return;
   // The master acts on the key with this fingerprint alone, also when another one has come into its place.
   const compared = finger === undefined ? {} : { finger: { [id]: finger } };
   const changed = await api.wheel(`key.${decision}_dict`, { match: { [folder]: [id] }, ...compared });

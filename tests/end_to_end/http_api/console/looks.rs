@@ -178,4 +178,18 @@ fn a_fleet_without_minions_says_so_and_keys_wait_with_their_fingerprints() {
         "a state has one line"
     );
     look(&mut browser, "keys-waiting");
+    // The denied key takes the place of the accepted one, and no other key does.
+    browser.evaluate("window.confirm = () => true");
+    let finger_of = |kind: &str| {
+        format!(
+            "document.querySelector('#keys-rows .{kind}')?.closest('tr').querySelector('.fingerprint').textContent"
+        )
+    };
+    let denied = browser.evaluate(&finger_of("bad"));
+    let buttons = "[...document.querySelectorAll('#keys-rows .bad ~ .decisions button')].map((button) => button.textContent)";
+    let expected = serde_json::json!(["Accept", "Reject", "Delete"]);
+    assert_eq!(browser.evaluate(buttons), expected);
+    click(&mut browser, "[aria-label='accept the denied key of web1']");
+    browser.wait_for(&format!("{} === {denied}", finger_of("good")));
+    look(&mut browser, "keys-replaced");
 }
