@@ -439,7 +439,6 @@ impl MasterParts {
             durable: Arc::clone(&self.durable),
             jobs: Arc::clone(&self.jobs),
             runners,
-            keys: self.key_order(),
             publish: self.publish_verb(),
             decisions: self.decisions.clone(),
             context: self.context.clone(),

@@ -123,6 +123,15 @@ fn the_example_accepts_keys_of_known_ids_alone() {
     let file = fleet.path("reactor/accept-known-keys.sls");
     let by = format!("reaction {}", file.display());
     assert!(audit.lines().any(|line| line.contains(&by)), "{audit}");
+    // The wheel is a run: the store has its return.
+    let jobs = json(&fleet, &["jobs.list_jobs"]);
+    let mut runs = jobs.as_object().unwrap().iter();
+    let (jid, run) = runs.next().unwrap();
+    assert_eq!(run["Function"], "wheel.key.accept", "{jobs}");
+    assert_eq!(run["User"], json!(by));
+    let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+    let returned = looked_up.expect(0).stdout;
+    assert!(returned.contains("\"minions\""), "{returned}");
 }
 
 #[test]

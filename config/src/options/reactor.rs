@@ -36,7 +36,7 @@ pub(super) const fn reactor_acl() -> OptionDoc<MasterConfig> {
         secrecy: Secrecy::Rules,
         unit: "a list of rules",
         default: "",
-        help: "What reactions may do, as rules of `publisher_acl`; `@wheel` is needed for keys. Not set: everything.",
+        help: "What reactions may do, as rules of `publisher_acl`; `@wheel` is needed for wheels. Not set: everything.",
         read: |config, given| {
             config.reactor.acl = given.optional(access_rules::list)?;
             Ok(())

@@ -279,9 +279,10 @@ fn is_of_schedules(action: Action) -> bool {
     }
 }
 
-/// Whether a file of the reactor may do this: it gives orders, runs runners and decides about keys. It has no session.
+/// Whether a file of the reactor may do this: it gives orders, runs runners and wheels, and decides about keys by these. It has no
+/// session.
 fn is_of_reactions(action: Action) -> bool {
-    action == Action::ChangeKeys || is_of_schedules(action)
+    matches!(action, Action::CallWheel | Action::ChangeKeys) || is_of_schedules(action)
 }
 
 /// Refuses what `publisher_acl_blacklist` names. A pattern that takes too many steps refuses too.

@@ -78,8 +78,6 @@ impl KeyOrder {
                 Ok(RequestBegin::Now(now)) => begun = Some(now),
                 Ok(RequestBegin::UnderWay) => return Ok(OperatorReply::busy(UNDER_WAY_DELAY)),
                 Ok(RequestBegin::Before(reply)) => return Ok(reply_before(&reply)),
-                // A file of the reactor would decide again after a crash.
-                Err(error) if matches!(principal, Principal::Reaction(_)) => return Err(error),
                 // No failing disk keeps an operator from deleting a key.
                 Err(error) => tracing::error!("a change of keys is not noted: {error}"),
             }

@@ -9,9 +9,9 @@
 
 use saline_data::Value;
 use saline_data::nearest;
-use saline_messages::{Arguments, KeyAction, KeyState, is_function_name};
+use saline_messages::{Arguments, RunKind, is_function_name};
 use saline_render::Step;
-use saline_targeting::{Glob, Target, TargetKind};
+use saline_targeting::{Target, TargetKind};
 
 /// The most blocks of a file.
 const MAX_BLOCKS: usize = 1_000;
@@ -45,14 +45,10 @@ pub(crate) enum Act {
         arguments: Arguments,
     },
     /// A function of the master.
-    Run { fun: String, arguments: Arguments },
-    /// An action on keys.
-    Keys {
-        action: KeyAction,
-        /// A glob over ids.
-        ids: String,
-        /// The states in which keys are acted on.
-        states: Vec<KeyState>,
+    Run {
+        kind: RunKind,
+        fun: String,
+        arguments: Arguments,
     },
 }
 
@@ -126,11 +122,8 @@ fn act(function: &str, keywords: Value) -> Result<Act, String> {
             Err(format!("{fun:?} cannot be the name of a function"))
         }
         "local" | "cmd" => job(fun, keywords),
-        "runner" => Ok(Act::Run {
-            fun: fun.to_owned(),
-            arguments: of_master(keywords)?,
-        }),
-        "wheel" => keys(fun, of_master(keywords)?),
+        "runner" => run(RunKind::Runner, fun, keywords),
+        "wheel" => run(RunKind::Wheel, fun, keywords),
         "caller" => Err(
             "there are no caller blocks: a master runs no functions of minions on itself"
                 .to_owned(),
@@ -212,13 +205,17 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the arguments of a function of the master: also keywords that are none of ours, as in older files.
-fn of_master(mut keywords: Entries) -> Result<Arguments, String> {
+/// Returns the run of a function of the master. Keywords that are none of ours are arguments too, as in older files.
+fn run(kind: RunKind, fun: &str, mut keywords: Entries) -> Result<Act, String> {
     let mut arguments = arguments(&mut keywords)?;
     for (name, value) in keywords {
         put(&mut arguments.named, name, value)?;
     }
-    Ok(arguments)
+    Ok(Act::Run {
+        kind,
+        fun: fun.to_owned(),
+        arguments,
+    })
 }
 
 fn put(named: &mut Entries, name: String, value: Value) -> Result<(), String> {
@@ -273,49 +270,6 @@ fn arguments(keywords: &mut Entries) -> Result<Arguments, String> {
         Some(value) => read.positional.push(value),
     }
     Ok(read)
-}
-
-fn keys(fun: &str, mut arguments: Arguments) -> Result<Act, String> {
-    let (action, mut states) = match fun {
-        "key.accept" => (KeyAction::Accept, vec![KeyState::Pending]),
-        "key.reject" => (KeyAction::Reject, vec![KeyState::Pending]),
-        "key.delete" => (KeyAction::Delete, KeyState::ALL.to_vec()),
-        _ => {
-            return Err(format!(
-                "there is no wheel.{fun}: there are key.accept, key.reject and key.delete"
-            ));
-        }
-    };
-    let mut positional = arguments.positional.into_iter();
-    let ids = positional
-        .next()
-        .or_else(|| take(&mut arguments.named, "match"))
-        .ok_or("it has no match, the glob over ids")?;
-    let ids = word(&ids).ok_or("match is not a glob over ids")?;
-    Glob::compile(&ids).map_err(|error| format!("match: {error}"))?;
-    for (name, state) in [
-        ("include_accepted", KeyState::Accepted),
-        ("include_rejected", KeyState::Rejected),
-        ("include_denied", KeyState::Denied),
-    ] {
-        match take(&mut arguments.named, name) {
-            None | Some(Value::Bool(false)) => {}
-            Some(Value::Bool(true)) if states.contains(&state) => {}
-            Some(Value::Bool(true)) => states.push(state),
-            Some(_) => return Err(format!("{name} is neither True nor False")),
-        }
-    }
-    if let Some((name, _)) = arguments.named.first() {
-        return Err(format!("wheel.{fun} has no argument {name:?}"));
-    }
-    if positional.next().is_some() {
-        return Err(format!("wheel.{fun} takes one positional argument"));
-    }
-    Ok(Act::Keys {
-        action,
-        ids,
-        states,
-    })
 }
 
 #[cfg(test)]

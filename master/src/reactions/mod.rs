@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use saline_config::{Reaction, ReactionFile};
 use saline_data::Value;
-use saline_messages::{Event, EventTag};
+use saline_messages::{Event, EventTag, RunKind};
 use saline_protocol::transport::Context;
 use saline_render::process::Renderers;
 use saline_render::{Document, Request};
@@ -272,7 +272,11 @@ pub(crate) fn describe(act: &Act) -> String {
         Act::Job { target, fun, .. } => {
             format!("{fun} on {:?} ({})", target.masked(), target.kind.name())
         }
-        Act::Run { fun, .. } => format!("{fun} on the master"),
-        Act::Keys { action, ids, .. } => format!("{action:?} of the keys {ids:?}").to_lowercase(),
+        Act::Run {
+            kind: RunKind::Runner,
+            fun,
+            ..
+        } => format!("{fun} on the master"),
+        Act::Run { kind, fun, .. } => format!("{} on the master", kind.shown(fun)),
     }
 }

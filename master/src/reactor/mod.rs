@@ -32,7 +32,7 @@ use crate::bounds::{Rate, TokenBuckets};
 use crate::decisions::Decisions;
 use crate::events::{Acknowledged, DurableEvents, EventCursor, EventReader, REACTOR};
 use crate::jobs::{JobStore, StoreError};
-use crate::orders::{KeyOrder, PublishOrder};
+use crate::orders::PublishOrder;
 use crate::reactions::{Matched, Reactions, describe, source_of};
 use crate::runners::Runners;
 use chains::{Chain, Chains};
@@ -44,7 +44,7 @@ const PAGE: usize = 1024 * 1024;
 /// The KiB of all events that are in memory.
 const MOST_KIB: usize = 64 * 1024;
 
-/// How many runners that reactions began are under way at a time.
+/// How many runners that reactions began are under way at a time, and how many wheels beside them.
 const RUNS: usize = 4;
 
 /// How many runs wait for their turn in memory. Beyond it the reactions that order more wait.
@@ -72,7 +72,6 @@ pub(crate) struct Reactor {
     durable: Arc<DurableEvents>,
     jobs: Arc<JobStore>,
     runners: Runners,
-    keys: KeyOrder,
     publish: PublishOrder,
     decisions: Decisions,
     context: Context,
@@ -81,6 +80,8 @@ pub(crate) struct Reactor {
     runs: Arc<Semaphore>,
     /// One permit for each run that may wait for one of those.
     waiting_runs: Arc<Semaphore>,
+    /// One permit for each run of a wheel that reactions may have under way.
+    wheels: Semaphore,
     complaints: TokenBuckets<String>,
     workers: usize,
     most_events: usize,
@@ -168,7 +169,6 @@ pub(crate) struct ReactorParts {
     pub(crate) durable: Arc<DurableEvents>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) runners: Runners,
-    pub(crate) keys: KeyOrder,
     pub(crate) publish: PublishOrder,
     pub(crate) decisions: Decisions,
     pub(crate) context: Context,
@@ -188,13 +188,13 @@ impl Reactor {
             durable: parts.durable,
             jobs: parts.jobs,
             runners: parts.runners,
-            keys: parts.keys,
             publish: parts.publish,
             decisions: parts.decisions,
             context: parts.context,
             chains: Chains::new(clock),
             runs: Arc::new(Semaphore::new(RUNS)),
             waiting_runs: Arc::new(Semaphore::new(MAX_WAITING_RUNS)),
+            wheels: Semaphore::new(RUNS),
             complaints: TokenBuckets::new(clock, COMPLAINTS, MOST_FILES),
             workers: parts.workers,
             most_events: parts.most_events,

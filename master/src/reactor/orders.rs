@@ -6,16 +6,15 @@ use aws_lc_rs::digest::{Context, SHA256};
 use saline_data::printable::number_of;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Jid, KeyRequest, MAX_METADATA, OperatorReply, PublishRequest, RequestId, RunKind, RunnerCall,
+    Jid, MAX_METADATA, PublishRequest, RequestId, RunKind, RunnerCall, RunnerEnd, decode,
 };
-use saline_targeting::Glob;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::chains::{Chain, FILES, METADATA};
 use super::{HeldEvent, Reactor};
 use crate::authorize::Principal;
-use crate::keys::KeyStore;
 use crate::reactions::{Act, Block};
+use crate::runners::{Phase, RunState};
 
 /// The event to which a file reacts, and what came before it.
 #[derive(Clone, Copy)]
@@ -33,9 +32,10 @@ pub(super) struct Cause<'a> {
 pub(super) enum Done {
     Published(Option<Jid>, usize),
     Begun(Jid),
+    /// A run of a wheel has ended.
+    Ended(Jid),
     /// A run waits for its turn; a line of its own tells when it begins.
     RunWaits,
-    KeysChanged(usize),
 }
 
 impl std::fmt::Display for Done {
@@ -46,8 +46,8 @@ impl std::fmt::Display for Done {
             }
             Self::Published(None, _) => f.write_str("no minion matched"),
             Self::Begun(jid) => write!(f, "runner {jid}"),
+            Self::Ended(jid) => write!(f, "wheel {jid}"),
             Self::RunWaits => f.write_str("the runner waits for its turn"),
-            Self::KeysChanged(keys) => write!(f, "{} changed", number_of(*keys, "key")),
         }
     }
 }
@@ -107,24 +107,37 @@ impl Reactor {
                 }
                 Ok(Done::Published(published.jid, published.minions.len()))
             }
-            Act::Run { fun, arguments } => {
+            Act::Run {
+                kind,
+                fun,
+                arguments,
+            } => {
                 let mut call = RunnerCall {
                     request_id,
-                    kind: RunKind::Runner,
+                    kind: *kind,
                     fun: fun.clone(),
                     arg: arguments.pack(),
                     user: principal.owner(),
                     timeout_ms: None,
-                    is_async: false,
+                    // The job store keeps the return, since nobody waits for it.
+                    is_async: true,
                 };
                 let secrets = self.runners.set_secrets_apart(&mut call);
                 let secrets = secrets.map_err(|error| error.to_string())?;
                 let warnings = self.decisions.decide_run(&principal, &call).await?;
                 let (this, chain) = (Arc::clone(self), Arc::clone(cause.chain));
-                let begin = move |place: OwnedSemaphorePermit| {
+                let begin = move || {
                     let run = this.runners.begin(&principal, call, secrets, warnings)?;
+                    this.chains.note(&run.jid, &chain);
+                    Ok(run)
+                };
+                if *kind == RunKind::Wheel {
+                    return self.wait_for_wheel(begin).await;
+                }
+                let this = Arc::clone(self);
+                let begin = move |place: OwnedSemaphorePermit| {
+                    let run = begin()?;
                     let jid = run.jid.clone();
-                    this.chains.note(&jid, &chain);
                     this.context.spawn(async move {
                         run.ended().await;
                         drop(place);
@@ -138,31 +151,34 @@ impl Reactor {
                 self.begin_later(cause.held, file, &block.name, begin).await;
                 Ok(Done::RunWaits)
             }
-            Act::Keys {
-                action,
-                ids,
-                states,
-            } => {
-                let glob = Glob::compile(ids).map_err(|error| error.to_string())?;
-                let listed = self.keys.keys.with_minions(KeyStore::list).await;
-                let listed = listed.ok_or("the key store failed")?;
-                let mut keys = listed.map_err(|error| error.to_string())?;
-                keys.retain(|key| states.contains(&key.state) && glob.matches(key.id.as_str()));
-                if keys.is_empty() {
-                    return Ok(Done::KeysChanged(0));
-                }
-                let request = KeyRequest::Act {
-                    request_id,
-                    action: *action,
-                    keys,
-                };
-                match self.keys.carry_out(&principal, request).await {
-                    Ok(OperatorReply::Keys(reply)) => Ok(Done::KeysChanged(reply.keys.len())),
-                    Ok(OperatorReply::NotAllowed(why) | OperatorReply::Failed(why)) => Err(why),
-                    Ok(other) => Err(format!("the keys were not changed: {other:?}")),
-                    Err(error) => Err(error.to_string()),
-                }
+        }
+    }
+
+    /// Begins a run of a wheel and waits for its end: the next block finds the keys as this one leaves them. Wheels take
+    /// moments and have places of their own, so that no slow runner delays a decision about a key.
+    ///
+    /// # Errors
+    /// Why the run was not begun, or why it failed.
+    async fn wait_for_wheel(
+        &self,
+        begin: impl FnOnce() -> Result<Arc<RunState>, String>,
+    ) -> Result<Done, String> {
+        // The semaphore is never closed.
+        let _place = self.wheels.acquire().await;
+        let run = begin()?;
+        run.ended().await;
+        let phase = run.phase.borrow().clone();
+        let end = match phase {
+            Phase::Ended(end) => end,
+            Phase::Failed(why) => return Err(why),
+            Phase::Beginning | Phase::Running | Phase::Stopped => {
+                return Err(format!("wheel {}: the master stops", run.jid));
             }
+        };
+        let end: RunnerEnd = decode(end.bytes()).map_err(|error| error.to_string())?;
+        match end.error {
+            None => Ok(Done::Ended(run.jid.clone())),
+            Some(why) => Err(why),
         }
     }
 }

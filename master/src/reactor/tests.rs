@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use saline_config::{Reaction, ReactionFile};
 use saline_data::Value;
-use saline_messages::{Event, KeyAction, KeyRequest, OperatorReply, RequestId};
+use saline_messages::{Arguments, Event, RequestId, RunKind, RunnerCall, RunnerEnd, decode};
 use saline_protocol::transport::{Clock, Context};
 use saline_targeting::Glob;
 
 use crate::authorize::Principal;
 use crate::events::{EventReader, REACTOR};
-use crate::jobs::RequestBegin;
-use crate::keys::KeyStore;
 use crate::parts::testing::TestMaster;
 use crate::runners::Runners;
 
@@ -236,41 +234,48 @@ async fn an_event_becomes_a_published_job_soon() {
     stop(context).await;
 }
 
+/// Runs `wheel.key.delete` of web1 for a file, as a reaction does, and returns how it ended.
+async fn delete_key(runners: &Runners, request: u8) -> RunnerEnd {
+    let arguments = Arguments {
+        positional: Vec::new(),
+        named: vec![("match".to_owned(), Value::from("web1"))],
+    };
+    let principal = Principal::Reaction("/srv/a.sls".to_owned());
+    let call = RunnerCall {
+        request_id: RequestId([request; 16]),
+        kind: RunKind::Wheel,
+        fun: "key.delete".to_owned(),
+        arg: arguments.pack(),
+        user: principal.owner(),
+        timeout_ms: None,
+        is_async: true,
+    };
+    let run = runners.begin(&principal, call, None, Vec::new()).unwrap();
+    run.ended().await;
+    decode(run.end().unwrap().bytes()).unwrap()
+}
+
 #[tokio::test]
 async fn a_decision_about_a_key_is_made_once_though_the_master_crashes_meanwhile() {
     let master = TestMaster::start(|_| {}).await;
     let path = master.pki_dir.join("minions").join("web1");
     let key = saline_channel::PublicIdentity([1; 32]).to_pem();
     std::fs::write(&path, &key).unwrap();
-    let parts = master.state.runner_parts();
-    let reactor = master
-        .state
-        .reactor(Runners::new(master.state.runner_parts()));
-    let listed = reactor.keys.keys.with_minions(KeyStore::list).await;
-    let keys = listed.unwrap().unwrap();
-    let delete = |number: u8| KeyRequest::Act {
-        request_id: RequestId([number; 16]),
-        action: KeyAction::Delete,
-        keys: keys.clone(),
-    };
-    let principal = Principal::Reaction("/srv/a.sls".to_owned());
-    let decide = async |request| reactor.keys.carry_out(&principal, request).await.unwrap();
     // Nothing says whether the key was deleted before the crash.
-    let begun = parts.jobs.begin_request(RequestId([1; 16])).await.unwrap();
-    assert!(matches!(begun, RequestBegin::Now(_)), "{begun:?}");
-    let meanwhile = decide(delete(1)).await;
-    assert!(matches!(meanwhile, OperatorReply::Busy { .. }));
-    drop(begun);
-    let OperatorReply::Failed(why) = decide(delete(1)).await else {
-        panic!("it was carried out again");
-    };
-    assert!(why.starts_with("the master ended after"), "{why}");
+    let jobs = master.state.runner_parts().jobs;
+    let noted = jobs.log_request(RequestId([1; 16]), Vec::new());
+    let _ = noted.await.unwrap();
+    let runners = || Runners::new(master.state.runner_parts());
+    let why = delete_key(&runners(), 1).await.error.unwrap();
+    assert!(
+        why.starts_with("the master was started again after"),
+        "{why}"
+    );
     assert!(path.exists());
-    let first = decide(delete(2)).await;
-    assert!(matches!(first, OperatorReply::Keys(_)), "{first:?}");
+    assert_eq!(delete_key(&runners(), 2).await.error, None);
     assert!(!path.exists());
     std::fs::write(&path, &key).unwrap();
-    assert_eq!(decide(delete(2)).await, first);
+    assert!(delete_key(&runners(), 2).await.error.is_some());
     assert!(path.exists(), "it was accepted again");
 }
 
@@ -281,7 +286,7 @@ async fn a_run_that_waits_for_its_turn_delays_no_other_reaction() {
     let text = "slow:\n  runner.event.send:\n    - args:\n      - done/x\n      - data: {n: {{ data['n'] }}}\n";
     std::fs::write(&slow, text).unwrap();
     let quick = folder.path().join("quick.sls");
-    let text = "quick:\n  wheel.key.delete:\n    - match: web1\n    - include_accepted: True\n";
+    let text = "quick:\n  wheel.key.delete:\n    - match: web1\n";
     std::fs::write(&quick, text).unwrap();
     let master = TestMaster::start(|config| {
         config.reactor.reactions = vec![reaction("slow", &slow), reaction("quick", &quick)];

@@ -57,8 +57,8 @@ mod wheels;
 use std::collections::BTreeSet;
 
 use saline_data::nearest;
-use saline_functions::{Function, NamedModule, Registry, Signature};
-use saline_messages::RunKind;
+use saline_functions::{BoundArguments, Function, NamedModule, Registry, Signature};
+use saline_messages::{ArgumentPlace, Arguments, RunKind};
 use saline_schedule::Entry;
 
 pub(crate) use parts::RunnerParts;
@@ -114,6 +114,30 @@ impl MasterFunctions {
             RunKind::Runner => &self.runners,
             RunKind::Wheel => &self.wheels,
         }
+    }
+
+    /// Returns the function, with these arguments bound to its parameters.
+    ///
+    /// # Errors
+    /// One line that says why it cannot be called so.
+    fn bind(
+        &self,
+        (kind, fun): (RunKind, &str),
+        mut arguments: Arguments,
+        hidden: &[ArgumentPlace],
+    ) -> Result<(&Function<Run>, BoundArguments), String> {
+        let function = self.of(kind).get(fun);
+        let function = function.ok_or_else(|| self.not_available(kind, fun))?;
+        if kind == RunKind::Wheel {
+            wheels::drop_match(function, &mut arguments);
+        }
+        let bound = function.bind_hiding(arguments, hidden);
+        let bound = bound.map_err(|error| match kind {
+            RunKind::Runner => task::told(&error.into(), kind, fun),
+            // No command line calls wheels.
+            RunKind::Wheel => task::told(&error.without_hint().into(), kind, fun),
+        })?;
+        Ok((function, bound))
     }
 
     /// Returns the message about a function that does not exist.

@@ -3,7 +3,7 @@
 use saline_config::{Reaction, ReactionFile};
 use saline_data::Value;
 use saline_functions::{Failure, function};
-use saline_messages::{Event, EventOrigin, EventTag, MinionId, RunKind};
+use saline_messages::{Event, EventOrigin, EventTag, MinionId};
 use saline_targeting::Glob;
 
 use super::run::Run;
@@ -253,7 +253,11 @@ async fn order_of(run: &Run, principal: &Principal, block: &Block) -> Value {
                 }
             }
         }
-        Act::Run { fun, arguments } => {
+        Act::Run {
+            kind,
+            fun,
+            arguments,
+        } => {
             entries.push(("arguments", arguments.to_salt()));
             let about = About::Function {
                 fun,
@@ -261,17 +265,12 @@ async fn order_of(run: &Run, principal: &Principal, block: &Block) -> Value {
                 minions: Reached::NONE,
                 job: None,
             };
-            match run.functions.of(RunKind::Runner).get(fun) {
-                None => Some(run.functions.not_available(RunKind::Runner, fun)),
-                Some(_) => {
-                    let decided = authorizer.authorize(principal, Action::BeginRun, about);
-                    decided.err().map(|refusal| refusal.line)
-                }
-            }
-        }
-        Act::Keys { .. } => {
-            let decided = authorizer.authorize(principal, Action::ChangeKeys, About::Nothing);
-            decided.err().map(|refusal| refusal.line)
+            let decided = authorizer.authorize(principal, Action::of_run(*kind), about);
+            let refused = decided.err().map(|refusal| refusal.line);
+            refused.or_else(|| {
+                let bound = run.functions.bind((*kind, fun), arguments.clone(), &[]);
+                bound.err()
+            })
         }
     };
     entries.extend(refused.map(|why| ("refused", Value::from(why))));

@@ -20,7 +20,7 @@ use super::run::Run;
 use super::run_table::{
     MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable, SHARE_OF_ONE,
 };
-use super::{MasterFunctions, Returned, wheels};
+use super::{MasterFunctions, Returned};
 use crate::authorize::{Principal, names_hook};
 use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
 
@@ -101,8 +101,6 @@ impl Runners {
             return Ok(before);
         }
         let (kind, fun) = (call.kind, call.fun.as_str());
-        let function = self.functions.of(kind).get(fun);
-        let function = function.ok_or_else(|| self.functions.not_available(kind, fun))?;
         if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
@@ -110,15 +108,7 @@ impl Runners {
         let is_hook = names_hook(fun, &arguments);
         let hidden = Secrets::put_in(secrets.as_ref(), &mut arguments);
         let hidden = hidden.map_err(|error| error.to_string())?;
-        if kind == RunKind::Wheel {
-            wheels::drop_match(function, &mut arguments);
-        }
-        let arguments = function.bind_hiding(arguments, &hidden);
-        let arguments = arguments.map_err(|error| match kind {
-            RunKind::Runner => told(&error.into(), kind, fun),
-            // No command line calls wheels.
-            RunKind::Wheel => told(&error.without_hint().into(), kind, fun),
-        })?;
+        let (function, arguments) = self.functions.bind((kind, fun), arguments, &hidden)?;
         let state = Arc::new(RunState {
             request_id: call.request_id,
             jid: self.parts.jobs.next_jid(),
@@ -392,7 +382,7 @@ fn within_bounds(returned: Returned) -> Result<Returned, String> {
 }
 
 /// Returns why the function `fun` failed, in one line.
-fn told(failure: &Failure, kind: RunKind, fun: &str) -> String {
+pub(super) fn told(failure: &Failure, kind: RunKind, fun: &str) -> String {
     match failure {
         Failure::Arguments(error) => {
             let explained = match kind {

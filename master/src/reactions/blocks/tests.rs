@@ -17,7 +17,6 @@ fn arguments_of(text: &str) -> String {
         Act::Job { arguments, .. } | Act::Run { arguments, .. } => {
             format!("{:?} {:?}", arguments.positional, arguments.named)
         }
-        Act::Keys { .. } => panic!("{text}"),
     }
 }
 
@@ -56,30 +55,13 @@ fn runners_take_arguments_in_new_and_old_files() {
 }
 
 #[test]
-fn keys_are_chosen_by_a_glob_and_their_state() {
-    let pending = |action, states| Act::Keys {
-        action,
-        ids: "web*".to_owned(),
-        states,
-    };
-    let accept = pending(KeyAction::Accept, vec![KeyState::Pending]);
-    assert_eq!(
-        act_of("a: {wheel.key.accept: [{args: [{match: 'web*'}]}]}"),
-        accept
-    );
+fn wheels_take_arguments_as_runners_do() {
+    let accept = act_of("a: {wheel.key.accept: [{args: [{match: 'web*'}]}]}");
     assert_eq!(act_of("a: {wheel.key.accept: [{match: 'web*'}]}"), accept);
-    assert_eq!(act_of("a: {wheel.key.accept: [{arg: ['web*']}]}"), accept);
-    assert_eq!(
-        act_of("a: {wheel.key.reject: [{match: 'web*'}, {include_accepted: true}]}"),
-        pending(
-            KeyAction::Reject,
-            vec![KeyState::Pending, KeyState::Accepted]
-        )
-    );
-    assert_eq!(
-        act_of("a: {wheel.key.delete: [{match: 'web*'}]}"),
-        pending(KeyAction::Delete, KeyState::ALL.to_vec())
-    );
+    let Act::Run { kind, fun, .. } = accept else {
+        panic!("it is a run");
+    };
+    assert_eq!((kind, fun.as_str()), (RunKind::Wheel, "key.accept"));
 }
 
 #[test]
@@ -132,13 +114,8 @@ fn a_file_without_blocks_does_nothing_and_mistakes_name_their_block() {
         ("a: {caller.test.ping: []}", "no caller blocks"),
         ("a: {runer.manage.up: []}", "did you mean \"runner\"?"),
         (
-            "a: {wheel.config.apply: []}",
-            "there is no wheel.config.apply",
-        ),
-        ("a: {wheel.key.accept: []}", "it has no match"),
-        (
-            "a: {wheel.key.accept: [{match: a}, {x: 1}]}",
-            "no argument \"x\"",
+            "a: {wheel.accept: [{match: a}]}",
+            "\"accept\" cannot be the name of a function",
         ),
         (
             "a: {runner.event.send: [{args: [{a: 1, b: 2}]}]}",
