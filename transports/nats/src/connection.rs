@@ -398,16 +398,17 @@ impl Connection {
         );
     }
 
-    /// Tells the peer that it has a connection now, with an instance of a server. Said once more when the peer has asked
-    /// again because the first one did not reach it.
-    pub(crate) fn welcome(&self, announcement: message::Announcement<'_>) {
+    /// Tells the peer that it has a connection now, with an instance of a server, and that NATS is to say on the subject
+    /// `unheard` if nobody hears that. Said once more when the peer has asked again because the first one did not reach it.
+    pub(crate) fn welcome(&self, announcement: message::Announcement<'_>, unheard: &str) {
         let mut state = self.state();
         let message = Numbered {
             number: 0,
             content: Content::Welcome(announcement),
         };
         state.sending.next = state.sending.next.max(1);
-        self.link.publish(self.head(), &message.encode());
+        let head = format!("{} {unheard}", self.head());
+        self.link.publish(&head, &message.encode());
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use saline_engine::net::{Candidate, candidates};
 use saline_engine::{Dialer, Lifetime};
-use saline_protocol::transport::{Context, Endpoint, Result, jitter};
+use saline_protocol::transport::{Context, Elapsed, Endpoint, Instant, Result, jitter};
 use tokio::sync::Notify;
 
 use crate::client::{Connector, Handler, Link, LinkEnd, Next};
@@ -23,8 +23,15 @@ use crate::{FAREWELL, NO_RESPONDERS, random_name};
 const DOWN: u64 = 1;
 const ALL: u64 = 2;
 
-/// When a greeting that was not answered is repeated: the subscription may not have reached every server of NATS.
+/// When a greeting that was not answered is repeated for the first time: the subscription may not have reached every server of
+/// NATS. The next pauses are twice as long each, up to the longest.
 const REPEAT: Duration = Duration::from_millis(500);
+const MAX_REPEAT: Duration = Duration::from_secs(4);
+
+/// The longest time that a greeting may stay unanswered before its link is given up for one to another server of NATS. At first
+/// it is a server's share of an attempt, and each link that was given up is followed by one of twice the time: when many ask at
+/// once, links that are given up for the next ones are what keeps their turns from coming.
+const MAX_PATIENCE: Duration = Duration::from_secs(24);
 
 /// How long a server of NATS may not know yet that a master serves, which has begun at another server of NATS.
 const PROPAGATION: Duration = Duration::from_millis(500);
@@ -41,8 +48,33 @@ pub struct NatsDialer {
     options: NatsOptions,
     connector: Connector,
     context: Context,
-    /// The links of earlier attempts, and of the connection that stands.
-    attempts: Mutex<Vec<Arc<Lifetime>>>,
+    attempts: Mutex<Attempts>,
+}
+
+/// What earlier attempts have left.
+#[derive(Debug, Default)]
+struct Attempts {
+    /// The links of these attempts, and of the connection that stands.
+    links: Vec<Arc<Lifetime>>,
+    /// The greeting that is not answered yet. It outlives the attempt that sent it.
+    asked: Option<Asked>,
+    /// How long the next one may stay unanswered.
+    patience: Duration,
+}
+
+/// A greeting that was sent.
+#[derive(Debug, Clone)]
+struct Asked {
+    connection: Arc<Connection>,
+    link: Arc<Link>,
+    /// The subject of the greeting, and that of the answer.
+    head: String,
+    /// The name of the connection.
+    id: String,
+    /// Tells that nobody has heard the greeting.
+    unheard: Arc<Notify>,
+    since: Instant,
+    until: Instant,
 }
 
 impl NatsDialer {
@@ -52,12 +84,14 @@ impl NatsDialer {
     /// `Config` when `ssl` asks for what cannot be.
     pub(crate) fn new(options: NatsOptions, context: &Context) -> Result<Self> {
         let (authentication, name) = (options.authentication.clone(), options.name.clone());
-        Ok(Self {
+        let dialer = Self {
             connector: Connector::new(authentication, name, context)?,
             options,
             context: context.clone(),
             attempts: Mutex::default(),
-        })
+        };
+        dialer.attempts().patience = dialer.first_patience();
+        Ok(dialer)
     }
 
     /// Returns the endpoint with the servers of NATS as its addresses.
@@ -65,7 +99,7 @@ impl NatsDialer {
         &self.options.endpoint
     }
 
-    fn attempts(&self) -> MutexGuard<'_, Vec<Arc<Lifetime>>> {
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
         // Each change is one step, so a panic elsewhere does not spoil it.
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,16 +113,75 @@ impl Dialer for NatsDialer {
     }
 
     async fn dial(&self, candidate: &Candidate) -> io::Result<NatsPipe> {
+        let clock = self.context.clock;
+        // The answer to a greeting of an earlier attempt is worth more than a new greeting, which waits behind all others.
+        if let Some(asked) = self.asked() {
+            match clock.deadline(asked.until, self.answered(&asked)).await {
+                Ok(Ok(pipe)) => return Ok(pipe),
+                Ok(Err(why)) => tracing::debug!(%why, "a greeting is refused"),
+                Err(Elapsed) => self.lose_patience(),
+            }
+        }
+        // The links of earlier attempts are over by now, and their tasks with them.
+        self.close().await;
+        let asked = self.ask(candidate).await?;
+        let answered = clock.deadline(asked.until, self.answered(&asked)).await;
+        answered.unwrap_or_else(|Elapsed| {
+            self.lose_patience();
+            let why = "no master answers";
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
+    }
+
+    async fn close(&self) {
+        loop {
+            let Some(link) = self.attempts().links.last().cloned() else {
+                return;
+            };
+            // An error says that something was cut, which it was.
+            let _ = link.shutdown(FAREWELL).await;
+            let mut attempts = self.attempts();
+            attempts.links.retain(|other| !Arc::ptr_eq(other, &link));
+        }
+    }
+}
+
+impl NatsDialer {
+    /// Returns the greeting of an earlier attempt, if an answer to it may still come.
+    fn asked(&self) -> Option<Asked> {
+        let asked = self.attempts().asked.clone()?;
+        if self.context.clock.now() >= asked.until {
+            self.lose_patience();
+            return None;
+        }
+        asked.link.end().is_none().then_some(asked)
+    }
+
+    /// Gives the next greeting more time than the one that was not answered.
+    fn lose_patience(&self) {
+        let mut attempts = self.attempts();
+        if let Some(asked) = attempts.asked.take() {
+            asked.link.close();
+        }
+        attempts.patience = (attempts.patience * 2).min(MAX_PATIENCE);
+    }
+
+    /// Returns the share of one server of NATS in the time of an attempt.
+    fn first_patience(&self) -> Duration {
+        let servers = self.options.servers().try_into().unwrap_or(u32::MAX);
+        self.context.limits.connect_timeout / servers.max(1)
+    }
+
+    /// Connects to a server of NATS, and asks for a connection.
+    async fn ask(&self, candidate: &Candidate) -> io::Result<Asked> {
         let Candidate::Network { address, host } = candidate else {
             let why = format!("{candidate:?} is not an address that NATS can use");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        // The link of the connection before this one is gone by now, and its task with it.
-        self.close().await;
         let context = &self.context;
         let established = self.connector.connect(*address, host, context).await?;
         let tasks = Lifetime::new(context.clone(), Duration::ZERO);
-        self.attempts().push(Arc::clone(&tasks));
+        self.attempts().links.push(Arc::clone(&tasks));
         let id = random_name()?;
         let subjects = &self.options.subjects;
         let user = established.user.clone();
@@ -109,43 +202,64 @@ impl Dialer for NatsDialer {
         let Some(connection) = made else {
             return Err(io::Error::other("a link without a connection"));
         };
-        let pipe = NatsPipe::new(Arc::clone(&connection), Owner::Client);
         let down = subjects.down(&user, &id);
         link.subscribe(&down, DOWN);
         link.subscribe(&subjects.all(), ALL);
-        let hello = format!("{} {down}", subjects.hello(&user));
-        let clock = context.clock;
-        let asking = async {
-            let until = clock.after(PROPAGATION);
-            let mut pause = UNHEARD;
-            loop {
-                link.publish(&hello, &Hello::encode(&id));
-                let answer = clock.deadline(clock.after(REPEAT), unheard.notified());
-                if answer.await.is_ok() {
-                    if clock.now() >= until {
-                        return nobody_serves(subjects, &link.server);
-                    }
-                    clock.pause(pause).await;
-                    pause *= 2;
-                }
-            }
+        let mut attempts = self.attempts();
+        let asked = Asked {
+            head: format!("{} {down}", subjects.hello(&user)),
+            since: context.clock.now(),
+            until: context.clock.after(attempts.patience),
+            connection,
+            link,
+            id,
+            unheard,
         };
-        tokio::select! {
+        attempts.asked = Some(asked.clone());
+        Ok(asked)
+    }
+
+    /// Repeats a greeting until it is answered.
+    ///
+    /// # Cancel safety
+    /// The greeting stands when the future is dropped, and may be waited for again.
+    async fn answered(&self, asked: &Asked) -> io::Result<NatsPipe> {
+        let opened = tokio::select! {
             biased;
-            opened = poll_fn(|cx| connection.poll_open(cx)) => opened.map(|()| pipe),
-            why = asking => Err(io::Error::new(io::ErrorKind::ConnectionRefused, why)),
+            opened = poll_fn(|cx| asked.connection.poll_open(cx)) => opened,
+            why = self.greet(asked) => Err(io::Error::new(io::ErrorKind::ConnectionRefused, why)),
+        };
+        let mut attempts = self.attempts();
+        attempts.asked = None;
+        match opened {
+            Ok(()) => {
+                attempts.patience = self.first_patience();
+                let connection = Arc::clone(&asked.connection);
+                Ok(NatsPipe::new(connection, Owner::Client))
+            }
+            Err(why) => {
+                asked.link.close();
+                Err(why)
+            }
         }
     }
 
-    async fn close(&self) {
+    /// Sends a greeting again and again. Returns why nobody will answer it, if nobody serves.
+    async fn greet(&self, asked: &Asked) -> String {
+        let clock = self.context.clock;
+        let (mut pause, mut repeat) = (UNHEARD, REPEAT);
         loop {
-            let Some(attempt) = self.attempts().last().cloned() else {
-                return;
-            };
-            // An error says that something was cut, which it was.
-            let _ = attempt.shutdown(FAREWELL).await;
-            self.attempts()
-                .retain(|other| !Arc::ptr_eq(other, &attempt));
+            asked.link.publish(&asked.head, &Hello::encode(&asked.id));
+            let answer = clock.deadline(clock.after(repeat), asked.unheard.notified());
+            if answer.await.is_ok() {
+                if clock.now() >= asked.since + PROPAGATION {
+                    return nobody_serves(&self.options.subjects, &asked.link.server);
+                }
+                clock.pause(pause).await;
+                pause *= 2;
+            } else {
+                repeat = (repeat * 2).min(MAX_REPEAT);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Greetings that wait to be accepted. Their number is bounded, and no user keeps the others out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::transport::{Source, SourcePlaces};
@@ -29,11 +29,24 @@ pub(crate) struct HelloQueue {
     arrived: Notify,
 }
 
+/// The user who asks, and the name of the connection.
+type HelloKey = (String, String);
+
 #[derive(Debug, Default)]
 struct Inner {
-    waiting: BTreeMap<u64, WaitingHello>,
-    places: SourcePlaces<u64>,
+    /// In the order in which they came.
+    order: BTreeMap<u64, HelloKey>,
+    waiting: HashMap<HelloKey, (u64, WaitingHello)>,
+    places: SourcePlaces<HelloKey>,
     last: u64,
+}
+
+impl Inner {
+    fn remove(&mut self, key: &HelloKey) -> Option<WaitingHello> {
+        let (number, hello) = self.waiting.remove(key)?;
+        self.order.remove(&number);
+        Some(hello)
+    }
 }
 
 impl HelloQueue {
@@ -42,17 +55,22 @@ impl HelloQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a greeting. When there are too many, the user who has most of them loses the oldest of his. Returns the one
-    /// that found no place.
+    /// Adds a greeting, unless it repeats one that waits. When there are too many, the user who has most of them loses the
+    /// oldest of his. Returns the one that found no place.
     pub(crate) fn push(&self, hello: WaitingHello) -> Option<WaitingHello> {
+        let key = (hello.user.clone(), hello.id.clone());
         let mut inner = self.inner();
-        let number = inner.last + 1;
-        let Ok(evicted) = inner.places.take_one_of(WAITING, number, hello.source) else {
+        if inner.waiting.contains_key(&key) {
+            return None;
+        }
+        let (number, source) = (inner.last + 1, hello.source);
+        let Ok(evicted) = inner.places.take_one_of(WAITING, key.clone(), source) else {
             return Some(hello);
         };
         inner.last = number;
-        inner.waiting.insert(number, hello);
-        let evicted = evicted.and_then(|evicted| inner.waiting.remove(&evicted));
+        inner.order.insert(number, key.clone());
+        inner.waiting.insert(key, (number, hello));
+        let evicted = evicted.and_then(|evicted| inner.remove(&evicted));
         drop(inner);
         self.arrived.notify_one();
         evicted
@@ -66,10 +84,10 @@ impl HelloQueue {
         loop {
             let first = {
                 let mut inner = self.inner();
-                let first = inner.waiting.pop_first();
-                first.map(|(number, hello)| {
-                    inner.places.release(&number);
-                    hello
+                let first = inner.order.first_key_value().map(|(_, key)| key.clone());
+                first.and_then(|key| {
+                    inner.places.release(&key);
+                    inner.remove(&key)
                 })
             };
             match first {
@@ -81,8 +99,49 @@ impl HelloQueue {
 
     /// Takes everything that waits.
     pub(crate) fn clear(&self) -> Vec<WaitingHello> {
-        let mut inner = self.inner();
-        inner.places = SourcePlaces::default();
-        std::mem::take(&mut inner.waiting).into_values().collect()
+        let inner = std::mem::take(&mut *self.inner());
+        let waiting = inner.waiting.into_values();
+        waiting.map(|(_, hello)| hello).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_protocol::transport::Source;
+
+    use super::*;
+
+    fn hello(id: &str) -> WaitingHello {
+        WaitingHello {
+            user: "any".to_owned(),
+            source: Source::User(1),
+            id: id.to_owned(),
+            link: Link::without_task(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_greeting_that_is_repeated_keeps_its_turn() {
+        let queue = HelloQueue::default();
+        for id in ["first", "second", "first", "first"] {
+            assert!(queue.push(hello(id)).is_none());
+        }
+        assert_eq!(queue.next().await.id, "first");
+        assert_eq!(queue.next().await.id, "second");
+        assert!(queue.clear().is_empty());
+    }
+
+    #[test]
+    fn one_that_waits_is_not_refused_when_it_asks_again() {
+        let queue = HelloQueue::default();
+        for number in 0..WAITING {
+            assert!(queue.push(hello(&number.to_string())).is_none());
+        }
+        assert_eq!(
+            queue.push(hello("one more")).map(|one| one.id),
+            Some("one more".to_owned())
+        );
+        assert!(queue.push(hello("7")).is_none());
+        assert_eq!(queue.clear().len(), WAITING);
     }
 }

@@ -127,6 +127,14 @@ impl NatsOptions {
         })
     }
 
+    /// Returns how many servers there are.
+    pub(crate) fn servers(&self) -> usize {
+        match &self.endpoint.address {
+            Address::Network { addresses, .. } => addresses.len(),
+            Address::Local(_) => 1,
+        }
+    }
+
     /// Returns the endpoint with its servers in random order, so that a fleet spreads over them.
     pub(crate) fn shuffled(&self) -> Endpoint {
         let mut endpoint = self.endpoint.clone();

@@ -108,9 +108,7 @@ impl Serving {
         if let Some(known) = connections.get(&key) {
             let known = Arc::clone(known);
             drop(connections);
-            if known.is_fresh() {
-                known.welcome(self.announcement());
-            }
+            self.welcome_again(hello, &known);
             return Ok(None);
         }
         let head = self.subjects.down(&hello.user, &hello.id);
@@ -122,8 +120,22 @@ impl Serving {
             self.release(hello);
             return Err(broken(&end));
         }
-        connection.welcome(self.announcement());
+        self.welcome(hello, &connection);
         Ok(Some(connection))
+    }
+
+    /// Tells a client that it has a connection. Where nobody has subscribed to what the client listens to, NATS says so on the
+    /// subject of the connection, which then ends: its client gave up before its turn came.
+    fn welcome(&self, hello: &WaitingHello, connection: &Connection) {
+        let up = self.subjects.up(&hello.user, &self.instance, &hello.id);
+        connection.welcome(self.announcement(), &up);
+    }
+
+    /// Answers a greeting that was repeated: the first answer may have met no subscription.
+    fn welcome_again(&self, hello: &WaitingHello, known: &Connection) {
+        if known.is_fresh() {
+            self.welcome(hello, known);
+        }
     }
 
     /// Forgets a connection.
@@ -186,6 +198,10 @@ impl ServerHandler {
                     id: id.to_owned(),
                     link: Arc::clone(&self.link),
                 };
+                let known = serving.connections().get(&serving.key(&hello)).cloned();
+                if let Some(known) = known {
+                    return serving.welcome_again(&hello, &known);
+                }
                 if let Some(refused) = serving.hellos.push(hello) {
                     serving.context.count(Metric::PeersRefused);
                     serving.refuse(&refused, "too many of this user ask for a connection");
@@ -203,11 +219,18 @@ impl ServerHandler {
     }
 
     /// Hands a message to its connection. A peer whose connection this server does not have is told that it is over.
-    fn up(&self, subject: &[u8], payload: Option<&[u8]>) {
+    fn up(&self, subject: &[u8], status: Option<u16>, payload: Option<&[u8]>) {
         let Some(key) = self.serving.subjects.behind_up(subject) else {
             return;
         };
         let connection = self.serving.connections().get(key).cloned();
+        if status == Some(NO_RESPONDERS) {
+            if let Some(connection) = connection {
+                let why = "the client has gone before its turn came";
+                connection.break_off(io::ErrorKind::ConnectionReset, why);
+            }
+            return;
+        }
         if let Some(connection) = connection {
             // What a client says of servers means nothing, and breaks its connection.
             let _ = connection.take(payload);
@@ -268,7 +291,7 @@ impl Handler for ServerHandler {
     fn message(&mut self, message: Message) -> Next {
         let payload = message.payload.as_deref();
         match message.subscription {
-            UP => self.up(&message.subject, payload),
+            UP => self.up(&message.subject, message.status, payload),
             HELLO => self.hello(&message.subject, payload),
             WHO => self.who(&message.subject, payload),
             ANSWERS => self.answer(message.status, payload),

@@ -45,10 +45,13 @@ impl Ends {
 
     fn open() -> Self {
         let ends = Self::asked();
-        ends.server.welcome(Announcement {
-            instance: ID,
-            epoch: 1,
-        });
+        ends.server.welcome(
+            Announcement {
+                instance: ID,
+                epoch: 1,
+            },
+            "up",
+        );
         ends.carry();
         ends
     }
@@ -109,10 +112,13 @@ fn a_client_publishes_where_the_server_says() {
 #[test]
 fn a_welcome_that_is_repeated_counts_once() {
     let ends = Ends::open();
-    ends.server.welcome(Announcement {
-        instance: ID,
-        epoch: 1,
-    });
+    ends.server.welcome(
+        Announcement {
+            instance: ID,
+            epoch: 1,
+        },
+        "up",
+    );
     assert!(matches!(write(&ends.server, b"abc"), Poll::Ready(Ok(3))));
     ends.carry();
     assert!(matches!(read(&ends.client, 9), Poll::Ready(Ok(bytes)) if bytes == b"abc"));

@@ -122,6 +122,30 @@ async fn a_flood_of_greetings_keeps_no_other_user_out() {
 }
 
 #[tokio::test]
+async fn clients_that_gave_up_before_their_turn_keep_no_places() {
+    let Some((server, host)) = served().await else {
+        return;
+    };
+    let mut gone = RawClient::connect(server.address(), "web1", "pw").await;
+    let hello = |number: u32| {
+        let id = format!("{number:0>22}");
+        publication("saline.hello.web1", &[&[1], id.as_bytes()].concat())
+    };
+    // More than may ask at once, and more than may be in their handshakes. Nobody listens for the answers.
+    for hundred in 0..30 {
+        let hellos: Vec<u8> = (0..100)
+            .flat_map(|number| hello(100 * hundred + number))
+            .collect();
+        gone.say(&hellos).await;
+        gone.subscribe("saline.all").await;
+    }
+    // Another one of the same user.
+    let web1 = client(&server, AS_WEB1).await;
+    assert_eq!(ask(&web1, "fine").await.unwrap(), "fine");
+    drop(host);
+}
+
+#[tokio::test]
 async fn subjects_of_others_are_closed_by_permissions() {
     let Some((server, host)) = served().await else {
         return;

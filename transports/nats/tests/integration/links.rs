@@ -1,11 +1,14 @@
 //! Links that break, and servers that come and go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::transport::{Clock, ErrorKind};
+use saline_nats::Nats;
+use saline_protocol::transport::{Client, Clock, ErrorKind, Transport};
 use saline_testing::NatsServer;
 
-use crate::support::{Host, TEST_TIMEOUT, ask, ask_until_answered, client};
+use crate::support::raw_client::RawClient;
+use crate::support::{Host, TEST_TIMEOUT, ask, ask_until_answered, client, context, endpoint};
 
 #[tokio::test]
 async fn both_ends_dial_again_when_nats_comes_back() {
@@ -60,10 +63,20 @@ async fn a_master_that_has_gone_is_noticed_without_a_ping() {
     let host = Host::start(&server, &[]).await;
     let client = client(&server, &[]).await;
     assert_eq!(ask(&client, "before").await.unwrap(), "before");
+    end(&host).await;
+    notice_the_end(&client).await;
+}
+
+/// Ends a server.
+async fn end(host: &Host) {
     host.context.cancel.cancel();
     host.context.tracker.close();
     host.context.tracker.wait().await;
-    // Pings are a minute apart: NATS says that nobody has subscribed any more, once it has noticed the end itself.
+}
+
+/// Asks until the client knows that its server has ended. Pings are a minute apart: NATS says that nobody has subscribed any
+/// more, once it has noticed the end itself.
+async fn notice_the_end(client: &Arc<dyn Client>) {
     let until = Clock.after(TEST_TIMEOUT);
     loop {
         let deadline = Clock.after(Duration::from_millis(200));
@@ -105,4 +118,43 @@ async fn clients_go_to_another_instance_when_it_says_that_it_serves() {
     .await;
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_eq!(ask(&client, "two").await.unwrap(), "two");
+}
+
+#[tokio::test]
+async fn each_link_without_an_answer_is_followed_by_one_that_is_kept_longer() {
+    const FIRST: Duration = Duration::from_millis(200);
+    let Some(server) = NatsServer::start("") else {
+        return;
+    };
+    let host = Host::start(&server, &[]).await;
+    let (mut context, _) = context();
+    context.limits.connect_timeout = FIRST;
+    let client = Nats::new()
+        .connect(&endpoint(&server, &[]), context)
+        .await
+        .unwrap();
+    assert_eq!(ask(&client, "before").await.unwrap(), "before");
+    // Somebody hears the greetings and does not answer.
+    let mut silent = RawClient::connect(server.address(), "", "").await;
+    silent.subscribe("saline.hello.*").await;
+    end(&host).await;
+    notice_the_end(&client).await;
+    let mut began = Vec::new();
+    let mut last = String::new();
+    while began.len() < 5 {
+        silent.hear(" 23\r\n\u{1}").await;
+        let id = silent.hear("\r\n").await;
+        if id != last {
+            began.push(Clock.now());
+            last = id;
+        }
+    }
+    for (doubled, pair) in began.windows(2).enumerate() {
+        let kept = pair[1] - pair[0];
+        // The first greeting came when the host was still there, or soon after.
+        assert!(
+            doubled == 0 || kept >= FIRST * (1 << doubled) / 2,
+            "link {doubled} was kept for {kept:?}"
+        );
+    }
 }
