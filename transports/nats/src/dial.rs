@@ -105,6 +105,15 @@ impl NatsDialer {
     }
 }
 
+impl Drop for NatsDialer {
+    /// Ends the link of a greeting that nobody will wait for any more.
+    fn drop(&mut self) {
+        if let Some(asked) = self.attempts().asked.take() {
+            asked.link.close();
+        }
+    }
+}
+
 impl Dialer for NatsDialer {
     type Pipe = NatsPipe;
 
