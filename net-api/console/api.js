@@ -103,8 +103,17 @@ export async function outage() {
   }
 }
 
+/** The functions of the master that this page has asked for, as events name them; the first are what `/jobs` and `/keys` run. */
+const asked = new Set(["runner.jobs.list_jobs", "runner.jobs.list_job", "wheel.key.list_all"]);
+
+/** Whether an event is of a run on the master that this page began, or one like it of the same user. */
+export function isOwnRun({ tag, data }) {
+  return /^salt\/(run|wheel)\//.test(tag) && asked.has(data.fun) && data.user === login()?.user;
+}
+
 /** Runs one chunk of a low state and returns what it gave. */
 export async function run(chunk) {
+  asked.add(`${chunk.client}.${chunk.fun}`);
   const answer = await ask("./", [chunk]);
   return answer.return[0];
 }

@@ -1,5 +1,6 @@
 // The event stream, as a list with the newest first.
 
+import { isOwnRun } from "./api.js";
 import { byId, clock, element, makeScrollable, shown } from "./dom.js";
 import { listen } from "./events.js";
 
@@ -22,8 +23,8 @@ export function open() {
   count();
 }
 
-function matches({ tag }) {
-  return tag.startsWith(byId("events-filter").value);
+function matches({ tag, isOwn }) {
+  return tag.startsWith(byId("events-filter").value) && !(isOwn && byId("events-own").checked);
 }
 
 function row({ tag, data, at }) {
@@ -55,7 +56,7 @@ function count() {
   byId("events-count").textContent = `${shownRows} of ${kept.length} shown${held}`;
   const empty = byId("events-empty");
   empty.hidden = shownRows > 0;
-  empty.textContent = kept.length ? "No event has a tag that begins so." : EMPTY;
+  empty.textContent = kept.length && byId("events-filter").value ? "No event has a tag that begins so." : EMPTY;
 }
 
 /** Forgets what was shown to who was logged in. */
@@ -68,9 +69,10 @@ export function forget() {
 
 export function ready() {
   byId("events-filter").addEventListener("input", open);
+  byId("events-own").addEventListener("change", open);
   byId("events-pause").addEventListener("change", draw);
   listen(({ tag, data }) => {
-    waiting.push({ tag, data, at: clock(new Date()) });
+    waiting.push({ tag, data, at: clock(new Date()), isOwn: isOwnRun({ tag, data }) });
     if (waiting.length > KEPT) waiting.shift();
     if (drawing || byId("events").hidden) return;
     drawing = true;

@@ -163,6 +163,12 @@ fn the_console_shows_the_fleet_runs_functions_and_decides_about_keys() {
         !events.as_str().unwrap().contains("grains.items"),
         "{events}"
     );
+    // What the page asks the master for is shown on demand alone.
+    assert!(!events.as_str().unwrap().contains("salt/run/"), "{events}");
+    click(&mut browser, "#events-own");
+    browser.wait_for("document.querySelector('#events-rows').innerText.includes('salt/run/')");
+    click(&mut browser, "#events-own");
+    browser.wait_for("!document.querySelector('#events-rows').innerText.includes('salt/run/')");
     // Who reads an event goes on reading when others come.
     click(&mut browser, "#events-rows summary");
     browser.evaluate("document.querySelector('#events-rows li').id = 'read'");
