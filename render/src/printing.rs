@@ -62,7 +62,7 @@ impl Printer {
         {
             return Ok(None);
         }
-        // What an iterator gave is not given again.
+        // An iterator gives each item once, so looking at the items would take them away.
         let mut has_any = is_iterator;
         let mut read = |inner: &Value| -> Result<Value, Error> {
             let found = match inner.as_str() {

@@ -29,7 +29,7 @@ pub(super) fn are_whole(ledger: &Ledger<'_>) -> Book {
                         format!("the file is that of order {version}, before its own {order}");
                     book.find(jid, minion, text);
                 }
-                // What is damaged is found below.
+                // The loop over all fetched files finds a damaged one.
                 Some(_) => {}
             }
         }

@@ -28,7 +28,7 @@ pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
         .flat_map(|(option, folders)| folders.iter().map(move |folder| (option, folder)));
     let mut warnings: Vec<String> = named
         .filter(|(_, folder)| is_missing(folder))
-        .map(|(option, folder)| format!("{option}: there is no folder {}", folder.display()))
+        .map(|(option, folder)| format!("{option}: the folder {} does not exist", folder.display()))
         .collect();
     let jobs = &config.schedule.jobs;
     if !jobs.is_empty() {

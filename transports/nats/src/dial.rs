@@ -24,8 +24,10 @@ const DOWN: u64 = 1;
 const ALL: u64 = 2;
 
 /// When a greeting that was not answered is repeated for the first time: the subscription may not have reached every server of
-/// NATS. The next pauses are twice as long each, up to the longest.
+/// NATS. The next pauses are twice as long each.
 const REPEAT: Duration = Duration::from_millis(500);
+
+/// The longest pause before a greeting is repeated.
 const MAX_REPEAT: Duration = Duration::from_secs(4);
 
 /// The longest time that a greeting may stay unanswered before its link is given up for one to another server of NATS. At first
@@ -66,7 +68,6 @@ struct Attempts {
 #[derive(Debug, Clone)]
 struct Asked {
     connection: Arc<Connection>,
-    link: Arc<Link>,
     /// The subject of the greeting, and that of the answer.
     head: String,
     /// The name of the connection.
@@ -109,7 +110,7 @@ impl Drop for NatsDialer {
     /// Ends the link of a greeting that nobody will wait for any more.
     fn drop(&mut self) {
         if let Some(asked) = self.attempts().asked.take() {
-            asked.link.close();
+            asked.connection.link().close();
         }
     }
 }
@@ -163,14 +164,14 @@ impl NatsDialer {
             self.lose_patience();
             return None;
         }
-        asked.link.end().is_none().then_some(asked)
+        asked.connection.link().end().is_none().then_some(asked)
     }
 
     /// Gives the next greeting more time than the one that was not answered.
     fn lose_patience(&self) {
         let mut attempts = self.attempts();
         if let Some(asked) = attempts.asked.take() {
-            asked.link.close();
+            asked.connection.link().close();
         }
         attempts.patience = (attempts.patience * 2).min(MAX_PATIENCE);
     }
@@ -220,7 +221,6 @@ impl NatsDialer {
             since: context.clock.now(),
             until: context.clock.after(attempts.patience),
             connection,
-            link,
             id,
             unheard,
         };
@@ -247,7 +247,7 @@ impl NatsDialer {
                 Ok(NatsPipe::new(connection, Owner::Client))
             }
             Err(why) => {
-                asked.link.close();
+                asked.connection.link().close();
                 Err(why)
             }
         }
@@ -255,14 +255,14 @@ impl NatsDialer {
 
     /// Sends a greeting again and again. Returns why nobody will answer it, if nobody serves.
     async fn greet(&self, asked: &Asked) -> String {
-        let clock = self.context.clock;
+        let (clock, link) = (self.context.clock, asked.connection.link());
         let (mut pause, mut repeat) = (UNHEARD, REPEAT);
         loop {
-            asked.link.publish(&asked.head, &Hello::encode(&asked.id));
+            link.publish(&asked.head, &Hello::encode(&asked.id));
             let answer = clock.deadline(clock.after(repeat), asked.unheard.notified());
             if answer.await.is_ok() {
                 if clock.now() >= asked.since + PROPAGATION {
-                    return nobody_serves(&self.options.subjects, &asked.link.server);
+                    return nobody_serves(&self.options.subjects, &link.server);
                 }
                 clock.pause(pause).await;
                 pause *= 2;

@@ -163,7 +163,7 @@ fn the_console_shows_the_fleet_runs_functions_and_decides_about_keys() {
         !events.as_str().unwrap().contains("grains.items"),
         "{events}"
     );
-    // What the page asks the master for is shown on demand alone.
+    // The list shows runs that the page itself began only when the box is not ticked.
     assert!(!events.as_str().unwrap().contains("salt/run/"), "{events}");
     click(&mut browser, "#events-own");
     browser.wait_for("document.querySelector('#events-rows').innerText.includes('salt/run/')");
