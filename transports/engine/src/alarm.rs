@@ -79,6 +79,18 @@ impl IdleWatch {
         self.timer.heard(self.clock.now());
     }
 
+    /// Does what [`dead`](Self::dead) does while nothing is read from the pipe. Where the pipe alone tells signs of life, by
+    /// its bytes, the silence says nothing then, and this never resolves.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn dead_unread(&mut self) {
+        match self.signs {
+            Some(_) => self.dead().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Resolves when the peer has been silent for too long, and at once from then on.
     ///
     /// # Cancel safety

@@ -119,6 +119,11 @@ impl ConnectionTable {
         self.partial.finish(connection, id, last)
     }
 
+    /// Returns the bytes of requests that have not come as a whole.
+    pub(crate) fn partial_bytes(&self) -> usize {
+        self.partial.bytes()
+    }
+
     /// Takes note that the connection with this descriptor has ended: it stays until
     /// [`forget_leaving`](Self::forget_leaving). Its departure is told now if `is_told_now`. Returns
     /// whether there was one.

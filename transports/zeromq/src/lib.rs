@@ -5,6 +5,7 @@
 //! | `server.rs`, `bind.rs` | starting and ending a server; binding |
 //! | `router_task.rs` | the task that owns the ROUTER socket: requests, answers, peers that have gone |
 //! | `request_exchange.rs` | the queues of requests and answers between that task and the handlers |
+//! | `request_line.rs` | requests that wait while as many as may be are unanswered |
 //! | `request_parts.rs` | requests that are too large for one message |
 //! | `peer_registry.rs` | which peers are connected and admitted, shared with the server's handles |
 //! | `xpub_task.rs` | the task that owns the XPUB socket |
@@ -38,7 +39,7 @@
 //! hello be read after the end of its own connection, the peer is found to be gone when the server
 //! next sends to it: an admitted peer that is silent for one ping is asked for a sign of life. After
 //! two pings of silence it is cut, over TCP and while the server reads requests; while as many requests
-//! are unanswered as may be, silence says nothing.
+//! wait as may, silence says nothing.
 //!
 //! # libzmq is mended
 //! `build.rs` compiles some files of libzmq 4.3.4 again, with these changes, on Linux:
@@ -93,6 +94,7 @@ mod options;
 mod peer_registry;
 mod publication_wire;
 mod request_exchange;
+mod request_line;
 mod request_parts;
 mod router_task;
 mod server;

@@ -31,6 +31,8 @@ pub(crate) fn next_part(id: u64, payload: &[u8], from: usize) -> (zmq::Message, 
 #[derive(Debug)]
 pub(crate) struct PartialRequests {
     by_connection: NumberMap<u32, PartialRequest>,
+    /// Bytes in all of them.
+    bytes: usize,
     /// Bytes in those whose peers were not admitted when they began.
     bytes_of_strangers: usize,
     limits: Limits,
@@ -50,9 +52,15 @@ impl PartialRequests {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             by_connection: NumberMap::default(),
+            bytes: 0,
             bytes_of_strangers: 0,
             limits: limits.clone(),
         }
+    }
+
+    /// Returns the bytes of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes a part of a request that is not its last. Returns false when it is refused, for its size or for what
@@ -93,6 +101,7 @@ impl PartialRequests {
             return false;
         }
         bytes.extend_from_slice(part);
+        self.bytes += part.len();
         if shared.is_some() {
             self.bytes_of_strangers += part.len();
         }
@@ -135,8 +144,11 @@ impl PartialRequests {
 
     fn remove(&mut self, connection: u32) -> Option<PartialRequest> {
         let partial = self.by_connection.remove(&connection)?;
-        if let (Some(bytes), Some(_)) = (&partial.bytes, partial.until) {
-            self.bytes_of_strangers -= bytes.len();
+        if let Some(bytes) = &partial.bytes {
+            self.bytes -= bytes.len();
+            if partial.until.is_some() {
+                self.bytes_of_strangers -= bytes.len();
+            }
         }
         Some(partial)
     }

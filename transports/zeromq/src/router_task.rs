@@ -19,6 +19,7 @@ use crate::liveness::LookTimer;
 use crate::monitor::{MonitoredSocket, note};
 use crate::native::{self, SocketId};
 use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
+use crate::request_line::RequestLine;
 use crate::socket::{BATCH, Sent, YIELD_AFTER};
 
 /// The task that owns the socket for requests.
@@ -34,10 +35,10 @@ pub(crate) struct RouterTask {
     pub(crate) accepted: AcceptedConnections,
     /// Whether the last [`receive`](Self::receive) found the socket empty.
     pub(crate) is_drained: bool,
-    /// How many requests were handed up whose answers libzmq does not have yet.
+    /// How many requests were received whose answers libzmq does not have yet.
     pub(crate) unanswered: usize,
-    /// Requests of the batch that is being received.
-    pub(crate) arrivals: VecDeque<Request>,
+    /// Requests that were received and not handed up.
+    pub(crate) line: RequestLine,
     /// Answers for clients that do not read, and until when each is kept.
     pub(crate) parked: VecDeque<(Instant, OutgoingAnswer)>,
     /// The time of the last [`sweep`](Self::sweep).
@@ -127,9 +128,16 @@ impl RouterTask {
         }
     }
 
-    /// Returns whether the limit of unanswered requests is reached.
+    /// Returns how many requests more may be handed up.
+    fn permits(&self) -> usize {
+        let handed_up = self.unanswered.saturating_sub(self.line.len());
+        let limit = self.context.limits.requests_unanswered;
+        limit.saturating_sub(handed_up)
+    }
+
+    /// Returns whether nothing more is received: no request may be handed up, and as many wait as may.
     fn is_full(&self) -> bool {
-        self.unanswered >= self.context.limits.requests_unanswered
+        self.permits() == 0 && self.line.is_full(self.connections.partial_bytes())
     }
 
     /// Sends the queued answers. Returns how many.
@@ -270,6 +278,7 @@ impl RouterTask {
     /// those that were joined counted one by one.
     fn receive(&mut self, ended: bool) -> usize {
         let mut count = 0;
+        let before = self.line.len();
         self.is_drained = false;
         while count < BATCH && (ended || !self.is_full()) {
             let Some(from) = self.monitored.socket.receive() else {
@@ -295,14 +304,12 @@ impl RouterTask {
             };
             self.take(connection, body);
         }
-        count += self.arrivals.len();
+        count += self.line.len() - before;
         if ended {
             // Their clients are told that there will be no reply.
-            self.arrivals.clear();
+            self.line.clear();
         }
-        if !self.arrivals.is_empty() {
-            self.hand_up();
-        }
+        self.hand_up();
         count
     }
 
@@ -389,11 +396,8 @@ impl RouterTask {
             connection,
             request,
         };
-        self.arrivals.push_back(Request::new(
-            peer,
-            payload,
-            Reply::new(route, token, max_message),
-        ));
+        let reply = Reply::new(route, token, max_message);
+        self.line.push(Request::new(peer, payload, reply));
     }
 
     /// Returns whether one more connection may be held. When not, those that have gone are looked for.
@@ -410,21 +414,35 @@ impl RouterTask {
         self.connections.len() < most
     }
 
+    /// Hands up the first requests in line, as many as may be. The rest waits for answers.
     fn hand_up(&mut self) {
+        let mut permits = self.permits();
+        if permits == 0 || self.line.len() == 0 {
+            return;
+        }
         let mut inbox = self.exchange.0.inbox();
         if inbox.abandoned || inbox.ended {
             drop(inbox);
             // Nobody will answer them; dropping them says so.
-            self.arrivals.clear();
+            self.line.clear();
             return;
         }
-        // One message may hold more than may be handed up; the rest waits for answers.
-        let limit = self.context.limits.requests_unanswered;
-        let handed_up = self.unanswered.saturating_sub(self.arrivals.len());
-        let count = limit.saturating_sub(handed_up).min(self.arrivals.len());
-        inbox.requests.extend(self.arrivals.drain(..count));
+        let mut of_those_gone = Vec::new();
+        while permits > 0
+            && let Some(request) = self.line.pop()
+        {
+            let connection = u32::try_from(request.peer.connection);
+            if connection.is_ok_and(|connection| self.connections.contains(connection)) {
+                permits -= 1;
+                inbox.requests.push_back(request);
+            } else {
+                of_those_gone.push(request);
+            }
+        }
         drop(inbox);
         self.exchange.0.arrived.notify_one();
+        // Nobody waits for their answers. Dropping them queues those all the same, by which they are counted as answered.
+        drop(of_those_gone);
     }
 }
 

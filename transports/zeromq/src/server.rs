@@ -23,6 +23,7 @@ use crate::native::IntOption;
 use crate::numbering::{OpenPublishQueue, PublishQueue};
 use crate::publication_wire;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
+use crate::request_line::RequestLine;
 use crate::request_parts::MAX_PART;
 use crate::router_task::RouterTask;
 use crate::socket::{SharedContext, Socket};
@@ -100,7 +101,7 @@ pub(crate) async fn serve(
         connections: ConnectionTable::new(Arc::clone(&exchange), &context.limits),
         accepted: AcceptedConnections::new(&requests_at, &context),
         unanswered: 0,
-        arrivals: VecDeque::new(),
+        line: RequestLine::default(),
         parked: VecDeque::new(),
         swept: None,
         is_drained: false,

@@ -110,7 +110,16 @@ impl<R: ReadPipe> Reader<R> {
                 self.frames.admit(&self.connection.context().limits);
                 self.report_partial(0);
             }
-            if self.take().await? {
+            let taken = tokio::select! {
+                biased;
+                taken = self.take() => taken,
+                // It may wait in line for a permit, or until less is owed. A broken connection is noticed by the writer.
+                () = idle.dead_unread() => {
+                    tracing::debug!(peer = %connection.peer, "a peer is silent that is not read");
+                    return Ok(());
+                }
+            };
+            if taken? {
                 // Time that it did not read says nothing about its peer.
                 idle.heard();
             }

@@ -359,7 +359,7 @@ async fn futures_that_are_dropped_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_full_server_reads_no_more_and_keeps_its_clients() {
+async fn a_full_server_hands_out_no_more_and_keeps_its_clients() {
     let mut few = limits();
     few.requests_unanswered = 4;
     let mut host = TestServer::with(transport(), anywhere(), few).await;
