@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::Delivery;
+use saline_protocol::transport::{Delivery, Lost};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{ensure, ensure_eq};
@@ -199,21 +199,30 @@ async fn newcomers_beside_others(world: &Arc<World>, host: Host) -> Outcome {
         }
         let before = published.load(Ordering::SeqCst);
         let mut newcomer = caller.subscribe(&[exact("busy")?]).await?;
-        match newcomer.next().await? {
-            Some(Delivery::Message { payload, .. }) => {
-                let first = number(&payload);
-                // One publication may have taken its number, and be on its way to the connection.
-                ensure!(
-                    first + 1 >= before,
-                    "round {round}: publication {first} came to a subscriber that had not asked when {before} were published"
-                );
+        let first = loop {
+            match newcomer.next().await? {
+                Some(Delivery::Message { payload, .. }) => break number(&payload),
+                // A carrier may be slower than the publisher: then it loses what was published since it asked, as others do.
+                Some(Delivery::Lagged(Lost::Messages(lost))) => {
+                    let since = published.load(Ordering::SeqCst) - before + 1;
+                    ensure!(
+                        lost <= since,
+                        "round {round}: a new subscriber lost {lost} publications, {since} were published since it asked"
+                    );
+                }
+                Some(Delivery::Lagged(_)) => {}
+                other => {
+                    return Err(Failure::new(format!(
+                        "round {round}: a new subscriber got {other:?} first"
+                    )));
+                }
             }
-            other => {
-                return Err(Failure::new(format!(
-                    "round {round}: a new subscriber got {other:?} first"
-                )));
-            }
-        }
+        };
+        // One publication may have taken its number, and be on its way to the connection.
+        ensure!(
+            first + 1 >= before,
+            "round {round}: publication {first} came to a subscriber that had not asked when {before} were published"
+        );
     }
     stop.cancel();
     drop(publishing.await.expecting("a task of the suite")??);
