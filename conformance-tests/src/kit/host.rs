@@ -126,6 +126,18 @@ impl World {
     /// The backend's.
     pub async fn try_client(&self, at: &ServeAt, limits: Limits) -> Result<Caller> {
         let (context, counters) = self.context_with(limits);
+        self.try_client_in(at, (context, counters)).await
+    }
+
+    /// Connects a client with this context and the counters in it, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_client_in(
+        &self,
+        at: &ServeAt,
+        (context, counters): (Context, Arc<Counters>),
+    ) -> Result<Caller> {
         let client = self
             .transport
             .connect(&at.requests, context.clone())

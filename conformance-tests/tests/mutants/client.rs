@@ -9,7 +9,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Result, Subscriber, TopicFilter,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::fault::Fault;
 use crate::server::Shared;
@@ -37,6 +37,8 @@ pub struct WrongClient {
     /// The deadlines of the requests that are under way.
     deadlines: Mutex<Vec<Instant>>,
     shared: Arc<Shared>,
+    /// Tells that a request was lost with its link.
+    broken: Notify,
 }
 
 impl WrongClient {
@@ -67,6 +69,7 @@ impl WrongClient {
             ended: AtomicBool::new(false),
             deadlines: Mutex::default(),
             shared,
+            broken: Notify::new(),
         }
     }
 
@@ -219,6 +222,28 @@ impl Client for WrongClient {
                 std::mem::forget(std::hint::black_box(vec![1u8; 100]));
                 inner.request(payload, deadline).await
             }
+            Fault::LoseUnsent => {
+                let broken = self.broken.notified();
+                let lost = Err(Error::new(ErrorKind::ConnectionLost, "with the others"));
+                tokio::select! {
+                    biased;
+                    outcome = inner.request(payload, deadline) => {
+                        if outcome.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionLost) {
+                            self.broken.notify_waiters();
+                        }
+                        outcome
+                    }
+                    () = broken => lost,
+                }
+            }
+            Fault::LeakFailures => {
+                let mut kept = Kept(Some(vec![1; 100]));
+                let outcome = inner.request(payload, deadline).await;
+                if outcome.is_ok() {
+                    kept.0 = None;
+                }
+                outcome
+            }
             Fault::MixServers => {
                 let last = self.last.lock().unwrap().clone();
                 last.unwrap_or_else(|| Arc::clone(inner))
@@ -266,6 +291,15 @@ impl Client for WrongClient {
             }
             _ => self.inner.shutdown(deadline).await,
         }
+    }
+}
+
+/// Bytes that nobody frees, whoever drops them.
+struct Kept(Option<Vec<u8>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        std::mem::forget(std::hint::black_box(self.0.take()));
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Fault {
     SendTwice,
     /// A request in flight when the link breaks is sent again.
     Replay,
+    /// Requests that wait behind others are lost with the link.
+    LoseUnsent,
     /// A request that was Unreachable is tried on.
     TryOn,
     /// Requests outlive their callers.
@@ -173,6 +175,10 @@ pub enum Fault {
     BareSpawn,
     /// A hundred bytes of every request are kept.
     LeakRequests,
+    /// A hundred bytes of every request that fails are kept.
+    LeakFailures,
+    /// Two hundred bytes of every connection that is replaced are kept.
+    LeakReconnects,
     /// A kibibyte of every client and every server is kept.
     LeakMemory,
     /// A request times out no sooner than those that were made before it.
@@ -206,6 +212,7 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
         &["REQ-011", "CON-002", "CON-004", "SHU-013"],
     ),
     (Fault::Replay, &["CON-002"]),
+    (Fault::LoseUnsent, &["CON-040"]),
     (Fault::TryOn, &["CON-005"]),
     (Fault::IgnoreDrop, &["CAN-007"]),
     (Fault::LeakPermit, &["CAN-001"]),
@@ -289,6 +296,8 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::UncountedEnds, &["OBS-002"]),
     (Fault::BareSpawn, &["SHU-003"]),
     (Fault::LeakRequests, &["REQ-015"]),
+    (Fault::LeakFailures, &["REQ-016"]),
+    (Fault::LeakReconnects, &["CON-039"]),
     (Fault::LeakMemory, &["CON-024"]),
     (Fault::QueueDeadlines, &["REQ-003"]),
     (Fault::OneDeadline, &["REQ-003"]),

@@ -55,6 +55,8 @@ pub enum WireFault {
     StayTight,
     /// The client sends what is too large before admission.
     SendEarly,
+    /// On a new connection the client asks for more topics than it may before admission.
+    SubscribeEarly,
     /// As many publications wait for who is not admitted as for others.
     QueueForStrangers,
     /// Who is not admitted may stay.
@@ -146,6 +148,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::CutAdmitted, &["LIM-016"]),
     (WireFault::AnyPartial, &["LIM-017"]),
     (WireFault::SendEarly, &["LIM-019"]),
+    (WireFault::SubscribeEarly, &["LIM-022"]),
     (WireFault::QueueForStrangers, &["LIM-020"]),
     (WireFault::AnyDescriptors, &["LIM-021"]),
     (WireFault::TakeLarge, &["LIM-018"]),
@@ -164,7 +167,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::RemoveForeign, &["BUS-006"]),
     (WireFault::ForgetRefused, &["OBS-010"]),
     (WireFault::OwnGuard, &["SHU-014"]),
-    (WireFault::AdmitWithPing, &["LIM-019"]),
+    (WireFault::AdmitWithPing, &["LIM-019", "LIM-022"]),
     (WireFault::WithdrawWithPing, &["PUB-011"]),
     (WireFault::KeepRoom, &["LIM-017"]),
 ];

@@ -37,7 +37,7 @@ pub trait Client: Send + Sync + fmt::Debug {
     ///   or the link was not admitted. It did not run, and never will (`CON-005`).
     /// - `TimedOut`: the deadline passed after it was sent. It may have run, or may still.
     /// - `ConnectionLost`: the link broke after it was sent, noticed at once or within two pings. It
-    ///   may have run.
+    ///   may have run. One of which nothing was sent waits for the next link (`CON-040`).
     /// - `NoReply`: the handler dropped its reply handle.
     /// - `TooLarge`: the payload is above [`max_message`](super::Limits::max_message); nothing was sent.
     /// - `Closed`: this client has been shut down, or its context was cancelled.

@@ -24,7 +24,7 @@ pub struct AdmissionLimits {
     /// that nobody keeps out those who send little. 16 MiB.
     pub partial_bytes: usize,
     /// Topics that the connection may be subscribed to; the client announces more of its
-    /// subscriptions when it is admitted. 16.
+    /// subscriptions when it is admitted (`LIM-022`). 16.
     pub subscriptions: usize,
     /// Publications that wait for the connection before it loses some, which is told and counted as
     /// ever (`LIM-020`). 64.

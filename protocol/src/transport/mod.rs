@@ -64,7 +64,7 @@
 //! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
 //! | who has gone is told | [`Departures`] | `CON-030` to `CON-033` |
 //! | where a peer comes from is told | [`Peer::source`], [`Source`] | `CON-037` |
-//! | tight bounds until a session stands | [`AdmissionLimits`], [`ServerControl::admitted`] | `LIM-015` to `LIM-017`, `LIM-019`, `LIM-020` |
+//! | tight bounds until a session stands | [`AdmissionLimits`], [`ServerControl::admitted`] | `LIM-015` to `LIM-017`, `LIM-019`, `LIM-020`, `LIM-022` |
 //! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
 //! | any future may be dropped | every *Cancel safety* | `CAN` |
 //! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`] | `SHU` |

@@ -1,8 +1,11 @@
 //! Clients and servers that come and go, and what they leave. Each runs in a process of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::failure::ensure_eq;
+use saline_protocol::transport::{Backoff, Delivery, ErrorKind};
+
+use crate::failure::{ensure, ensure_eq, is_error};
 use crate::kit::{Growth, Host, TEST_TIMEOUT, Usage, World, exact, number, numbered, topic};
 use crate::{Expecting, Outcome};
 
@@ -56,6 +59,42 @@ pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
         growth.note()?;
     }
     growth.at_most(LEFT, EACH, "clients that came and went")
+}
+
+pub(super) async fn of_connections(world: Arc<World>) -> Outcome {
+    const ROUNDS: u64 = 20;
+    const EACH: u64 = 100;
+    const BYTES: usize = 100;
+    let mut host = world.serve().await?;
+    // A client that need not wait before it tries again.
+    let (mut context, counters) = world.context();
+    context.backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(2));
+    let caller = world.try_client_in(&host.bound, (context, counters)).await;
+    let caller = caller.expecting("connecting to a server that is up")?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    let is_apart = host.bound.publications.is_some();
+    let (mut growth, mut warm) = (Growth::default(), Usage::now()?);
+    for round in 0..ROUNDS {
+        for _ in 0..EACH {
+            let (outcome, could) = tokio::join!(caller.ask("cut"), async {
+                let request = host.requests.next().await?;
+                Outcome::Ok(host.control.disconnect(request.peer))
+            });
+            ensure!(could?, "a peer could not be cut");
+            let what = "a request whose connection was cut";
+            is_error(&outcome, ErrorKind::ConnectionLost, what)?;
+            if !is_apart {
+                listener.link(&Delivery::Disconnected).await?;
+                listener.link(&Delivery::Connected).await?;
+            }
+        }
+        match round {
+            0 => warm = warm.back_to(SPARE * 2, "the first connections").await?,
+            _ => drop(warm.back_to(SPARE, "connections that were lost").await?),
+        }
+        growth.note()?;
+    }
+    growth.at_most(BYTES, EACH, "connections that were lost and replaced")
 }
 
 pub(super) async fn of_servers(world: Arc<World>) -> Outcome {

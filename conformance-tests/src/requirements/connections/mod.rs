@@ -8,6 +8,7 @@ mod network;
 mod network_faults;
 mod peers;
 mod restarts;
+mod unsent;
 
 use crate::{Level, Need, Requirement};
 
@@ -382,5 +383,25 @@ pub const ALL: &[Requirement] = &[
         look_at: "a source that is made of a port, or of the number of a connection",
         needs: &[],
         run: |world| Box::pin(peers::one_peer_one_source(world)),
+    },
+    Requirement {
+        id: "CON-039",
+        name: "memory_of_reconnects",
+        level: Level::Must,
+        sentence: "Hundreds of connections that a client loses and replaces, with a subscription and requests on each, leave descriptors and threads as they were and at most 100 bytes each at both ends together.",
+        why: "A minion behind a bad line comes back hundreds of times a day, and is never started again.",
+        look_at: "what belongs to a connection and is kept by its client: tasks, timers, addresses that were tried",
+        needs: &[Need::OwnProcess],
+        run: |world| Box::pin(churn::of_connections(world)),
+    },
+    Requirement {
+        id: "CON-040",
+        name: "unsent_requests_wait",
+        level: Level::Must,
+        sentence: "When the link breaks while the server reads nothing, the requests that it had begun to take end with ConnectionLost or NoReply and never run; those behind them, of which it had taken nothing, wait for the next link and run once.",
+        why: "ConnectionLost means that it may have run: whoever is told that of a request which never left has to find out for nothing.",
+        look_at: "a queue in front of the link that is given up with it; requests that were put together for one write and of which a part was written",
+        needs: &[],
+        run: |world| Box::pin(unsent::unsent_requests_wait(world)),
     },
 ];

@@ -16,10 +16,10 @@ use crate::kit::{
 use crate::{Expecting, Failure, Outcome};
 
 /// Longer than any run.
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// The suite's limits, with those before admission that `change` makes.
-fn tight(world: &World, change: impl FnOnce(&mut AdmissionLimits)) -> Limits {
+pub(super) fn tight(world: &World, change: impl FnOnce(&mut AdmissionLimits)) -> Limits {
     let mut limits = world.limits();
     let mut admission = AdmissionLimits::default();
     admission.time = LONG;

@@ -5,6 +5,7 @@ mod descriptors;
 mod memory;
 mod numbers;
 mod sizes;
+mod waiting_subscriptions;
 
 use crate::{Level, Need, Requirement};
 
@@ -219,5 +220,15 @@ pub const ALL: &[Requirement] = &[
         look_at: "Limits::descriptors; connections that are counted only once they have shaken hands",
         needs: &[Need::ConnectionWire],
         run: |world| Box::pin(descriptors::of_silent_connections(world)),
+    },
+    Requirement {
+        id: "LIM-022",
+        name: "subscriptions_that_wait_for_admission",
+        level: Level::Must,
+        sentence: "Subscriptions above the server's admission.subscriptions wait in a client that is not admitted, those before them are confirmed, and the connection stands: they are confirmed once the peer is admitted, on every new connection again; one whose deadline passes before ends with Unreachable.",
+        why: "A minion subscribes to more than a stranger may, and has to announce that on every new connection before anybody knows who it is.",
+        look_at: "subscriptions that are announced all at once when the connection stands; what waits for admission and is not announced then",
+        needs: &[Need::Admission],
+        run: |world| Box::pin(waiting_subscriptions::wait_for_admission(world)),
     },
 ];

@@ -1,6 +1,7 @@
 //! `REQ`: requests and replies.
 
 mod matching;
+mod memory;
 mod outcomes;
 
 use crate::{Level, Need, Requirement};
@@ -155,6 +156,16 @@ pub const ALL: &[Requirement] = &[
         why: "A hundred bytes a request are a gigabyte in a busy week.",
         look_at: "tables whose entries stay; tasks that never end",
         needs: &[Need::OwnProcess],
-        run: |world| Box::pin(outcomes::memory(world)),
+        run: |world| Box::pin(memory::of_answered(world)),
+    },
+    Requirement {
+        id: "REQ-016",
+        name: "memory_of_failed_requests",
+        level: Level::Must,
+        sentence: "Thousands of requests that timed out in flight, or whose callers have gone, and that are answered or given up by their handlers afterwards, leave at most 32 bytes each at both ends together.",
+        why: "A minion that times out every minute of a bad week must not pay for it until it starts again.",
+        look_at: "entries of a table of requests that only a reply in time removes; a late reply that is kept for nobody",
+        needs: &[Need::OwnProcess],
+        run: |world| Box::pin(memory::of_failed(world)),
     },
 ];

@@ -8,7 +8,7 @@ use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Caller, Host, Inbox, TEST_TIMEOUT, Usage, World, echo, exact, join_all, number, numbered, topic,
+    Caller, Host, Inbox, TEST_TIMEOUT, World, echo, exact, join_all, number, numbered, topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -263,23 +263,4 @@ pub(super) async fn no_ping(world: Arc<World>) -> Outcome {
         }
     }
     Ok(())
-}
-
-pub(super) async fn memory(world: Arc<World>) -> Outcome {
-    const AT_ONCE: u64 = 50;
-    const WARM: u64 = 400;
-    const ROUNDS: u64 = 1600;
-    let host = world.serve().await?.echoing(&world);
-    let caller = world.client(&host).await?;
-    let mut warm = Usage::now()?;
-    for round in 0..WARM + ROUNDS {
-        if round == WARM {
-            warm = Usage::now()?;
-        }
-        for reply in join_all((0..AT_ONCE).map(|n| caller.ask(numbered(n, 16)))).await {
-            reply.expecting("a request of tens of thousands")?;
-        }
-    }
-    let what = format!("{} requests that were answered", ROUNDS * AT_ONCE);
-    warm.grown_by_at_most(3, &what)
 }

@@ -38,6 +38,26 @@ struct State {
     /// Those that are withdrawn with the next ping.
     withdrawn: Vec<u64>,
     subscriptions: HashMap<u64, Subscription>,
+    /// Topics that may still be asked for on the link before it is admitted.
+    topics: usize,
+    /// Those subscriptions that wait for that.
+    late: Vec<u64>,
+}
+
+impl State {
+    /// Returns the frame that asks for a subscription, unless it has to wait for the link's admission.
+    fn ask_for(&mut self, number: u64, is_early: bool) -> Option<Frame> {
+        let filters = &self.subscriptions.get(&number)?.filters;
+        match self.topics.checked_sub(filters.len()) {
+            Some(left) => self.topics = left,
+            None if is_early => {}
+            None => {
+                self.late.push(number);
+                return None;
+            }
+        }
+        Some(Frame::subscribe(number, filters))
+    }
 }
 
 /// A link that is up.
@@ -101,17 +121,18 @@ pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Resul
 }
 
 impl ClientCore {
-    /// Returns a stream, and the largest payload before admission.
-    async fn open(&self) -> io::Result<(Box<dyn Stream>, usize)> {
+    /// Returns a stream, and the largest payload and the number of topics before admission.
+    async fn open(&self) -> io::Result<(Box<dyn Stream>, [usize; 2])> {
         let mut stream = socket::dial(&self.endpoint, self.kind, &self.context).await?;
         stream.write_all(wire::GREETING).await?;
         let mut greeting = [0; 4];
         stream.read_exact(&mut greeting).await?;
-        let allowed = stream.read_u64().await?;
-        Ok((stream, usize::try_from(allowed).unwrap_or(usize::MAX)))
+        let allowed = [stream.read_u64().await?, stream.read_u64().await?];
+        let allowed = allowed.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        Ok((stream, allowed))
     }
 
-    async fn keep_up(&self, mut stream: (Box<dyn Stream>, usize)) {
+    async fn keep_up(&self, mut stream: (Box<dyn Stream>, [usize; 2])) {
         loop {
             let _ = self.carry(stream).await;
             self.lose();
@@ -149,7 +170,10 @@ impl ClientCore {
         }
     }
 
-    async fn carry(&self, (stream, allowed): (Box<dyn Stream>, usize)) -> io::Result<()> {
+    async fn carry(
+        &self,
+        (stream, [allowed, topics]): (Box<dyn Stream>, [usize; 2]),
+    ) -> io::Result<()> {
         let (clock, limits) = (self.context.clock, &self.context.limits);
         let (from, mut to) = tokio::io::split(stream);
         let (out, mut queued) = mpsc::channel::<Frame>(16);
@@ -157,10 +181,15 @@ impl ClientCore {
         // The lock is held over both: a subscription that comes before is asked for here, one that
         // comes after finds the link. Asked for twice, it would lose what the first one had queued.
         let again: Vec<_> = {
-            let state = self.state.lock().unwrap();
+            let mut state = self.state.lock().unwrap();
             self.link.send_replace(Some(Connection { out, allowed }));
-            let all = state.subscriptions.iter();
-            all.map(|(number, own)| Frame::subscribe(*number, &own.filters))
+            (state.topics, state.late) = (topics, Vec::new());
+            let mut all: Vec<_> = state.subscriptions.keys().copied().collect();
+            all.sort_unstable();
+            let is_early = self.kind.fault == WireFault::SubscribeEarly;
+            let asked = all.into_iter();
+            asked
+                .filter_map(|number| state.ask_for(number, is_early))
                 .collect()
         };
         let writing = async {
@@ -217,6 +246,16 @@ impl ClientCore {
             });
         }
         let mut state = self.state.lock().unwrap();
+        if frame.kind == wire::ADMITTED {
+            state.topics = usize::MAX;
+            for number in std::mem::take(&mut state.late) {
+                let asked = state.ask_for(number, false);
+                if let (Some(up), Some(frame)) = (&*self.link.borrow(), asked) {
+                    // There is room: they are few, and this is the first that is said for a while.
+                    let _ = up.out.try_send(frame);
+                }
+            }
+        }
         match frame.kind {
             wire::REPLY | wire::NO_REPLY => {
                 if let Some(waiting) = state.waiting.remove(&frame.number) {
@@ -328,7 +367,7 @@ impl Client for ToyClient {
         let core = Arc::clone(&self.core);
         let (queue, receiver) = queue::queue(&core.context.limits);
         let (confirmed, confirmation) = oneshot::channel();
-        let (frame, link) = {
+        let (number, frame, link) = {
             let mut state = core.state.lock().unwrap();
             let held = state.subscriptions.values().map(|own| own.filters.len());
             let most = core.context.limits.subscriptions_per_connection;
@@ -337,7 +376,6 @@ impl Client for ToyClient {
             }
             state.last += 1;
             let number = state.last;
-            let frame = Frame::subscribe(number, &topics);
             let own = Subscription {
                 filters: topics,
                 queue,
@@ -345,12 +383,12 @@ impl Client for ToyClient {
                 down: false,
             };
             state.subscriptions.insert(number, own);
-            (frame, core.link.borrow().clone())
+            let frame = state.ask_for(number, false);
+            (number, frame, core.link.borrow().clone())
         };
-        let number = frame.number;
         let asking = async {
-            // Without a link, the next one asks for it.
-            if let Some(up) = link {
+            // Without a link, the next one asks for it; before admission, it may have to wait.
+            if let (Some(up), Some(frame)) = (link, frame) {
                 let _ = up.out.send(frame).await;
             }
             confirmation.await

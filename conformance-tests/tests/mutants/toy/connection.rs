@@ -210,7 +210,12 @@ impl Reader<'_> {
     async fn subscribe(&mut self, frame: Frame) -> io::Result<()> {
         let (core, number) = (self.core, frame.number);
         let filters = frame.as_filters().ok_or(io::ErrorKind::InvalidData)?;
-        let most = core.context.limits.subscriptions_per_connection;
+        let mut most = core.context.limits.subscriptions_per_connection;
+        if let Some(tight) = &core.context.limits.admission
+            && !self.admitted.load(Ordering::Relaxed)
+        {
+            most = most.min(tight.subscriptions);
+        }
         let fault = core.kind.fault;
         if core.hub.filters(self.number) + filters.len() > most {
             let denied = Frame::new(wire::DENIED, number, "");

@@ -186,6 +186,8 @@ async fn greet(mut stream: Box<dyn Stream>, core: &ServerCore) -> io::Result<Box
         let tight = core.context.limits.admission.as_ref();
         let allowed = tight.map_or(u64::MAX, |tight| tight.max_message as u64);
         stream.write_u64(allowed).await?;
+        let topics = tight.map_or(u64::MAX, |tight| tight.subscriptions as u64);
+        stream.write_u64(topics).await?;
         return Ok(stream);
     }
     if read.is_ok() && core.kind.fault != WireFault::ForgetRefused {

@@ -1,5 +1,5 @@
 //! Frames: the length of what follows, a kind, a number, a body. A greeting stands before them, to which
-//! the server adds the largest payload that it takes before admission.
+//! the server adds the largest payload and the number of topics that it takes before admission.
 
 use std::io;
 use std::sync::{Arc, Mutex};
