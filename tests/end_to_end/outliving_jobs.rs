@@ -311,6 +311,33 @@ fn a_large_return_waits_on_the_disk_and_a_change_goes_on_as_a_command_does() {
 }
 
 #[test]
+fn a_return_that_can_be_left_nowhere_waits_until_it_can() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let go = fleet.path("go");
+    let line = format!(
+        "until [ -e {} ]; do sleep 0.02; done; echo $((6 * 7))x",
+        go.display()
+    );
+    let jid = begin_command(&fleet, "cmd.run", &line);
+    let pid = ask(&fleet, &["saltutil.find_job", &jid])["pid"].clone();
+    fleet.minions.get_mut("m1").unwrap().kill();
+    // As if neither had room.
+    let state = fleet.path("m1/var/lib/saline/minion/jobs");
+    let _ = fs::remove_dir_all(&state);
+    fs::write(state, "").unwrap();
+    let place = folders(&fleet)[0].join("return");
+    fs::create_dir(&place).unwrap();
+    start_again(&mut fleet);
+    fs::write(&go, "").unwrap();
+    wait_until("the return is in the memory of the process", || {
+        let memory = fs::read(format!("/proc/{pid}/fd/0")).unwrap_or_default();
+        memory.windows(3).any(|part| part == b"42x")
+    });
+    fs::remove_dir(place).unwrap();
+    assert_eq!(result(&fleet, &jid)["return"], "42x");
+}
+
+#[test]
 fn a_job_whose_process_is_killed_says_so_and_its_command_ends() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);
     for minion_is_there in [true, false] {
@@ -409,7 +436,7 @@ fn what_is_copied_or_foreign_is_not_gone_on_with() {
     fs::create_dir(&empty).unwrap();
     start_again(&mut fleet);
     let log = &fleet.minions["m1"].log;
-    log.wait_for("it is no folder", 1);
+    log.wait_for("it is not a folder", 1);
     log.wait_for("it is of version 9, and this program knows version 1", 1);
     log.wait_for(&format!("job {jid}: cmd.run has gone on"), 1);
     assert!(!empty.exists() && other.exists());

@@ -110,7 +110,7 @@ fn is_ours(name: &str) -> bool {
 fn look_into(folder: &JobFolder, place: Option<&[u8]>) -> Result<LeftJob, Refused> {
     let aside = |error: io::Error| Refused::Aside(error.to_string());
     if !folder.path().symlink_metadata().map_err(aside)?.is_dir() {
-        return Err(Refused::Aside("it is no folder".to_owned()));
+        return Err(Refused::Aside("it is not a folder".to_owned()));
     }
     let file = match folder.open_record() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -305,16 +305,20 @@ mod tests {
     fn a_return_that_no_folder_takes_is_left_in_memory() {
         let (root, folders) = folders();
         let folder = leave(&folders);
-        let result = JobResult {
+        let mut result = JobResult {
             retcode: 0,
-            payload: saline_data::Packed::pack(&"kept".into()),
+            payload: saline_data::Packed::pack(&"x".repeat(2_000_000).into()),
             log: Vec::new(),
             described: None,
         };
         let mut memory = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut memory, b"a longer call").unwrap();
-        std::fs::remove_dir_all(root.path().join("run")).unwrap();
         std::fs::write(root.path().join("state"), "a file in its place").unwrap();
+        // A large one has place in the folder too.
+        result.leave(&folder, &memory).unwrap();
+        assert_eq!(JobResult::find(&folder).unwrap(), Some(result.clone()));
+        std::fs::remove_dir_all(root.path().join("run")).unwrap();
+        result.payload = saline_data::Packed::pack(&"kept".into());
         result.leave(&folder, &memory).unwrap();
         assert_eq!(JobResult::from_memory(&memory).unwrap(), result);
     }

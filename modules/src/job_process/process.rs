@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -84,7 +84,8 @@ impl JobProcesses {
         } = call;
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let folder = self.folders.create(self.start, number);
-        let folder = folder.map_err(StartError::NotStarted)?;
+        let folder = folder
+            .map_err(|error| StartError::NotStarted(in_folder(self.folders.run(), &error)))?;
         let call = |record| Call {
             folder: folder.clone(),
             job: record,
@@ -135,14 +136,20 @@ impl JobProcesses {
         record: JobRecord,
         call: impl FnOnce(JobRecord) -> Call,
     ) -> io::Result<(Child, File)> {
-        folder.write_record(&record)?;
-        let listener = control::listen(folder)?;
+        let in_folder = |error| in_folder(folder.path(), &error);
+        folder.write_record(&record).map_err(in_folder)?;
+        let listener = control::listen(folder).map_err(in_folder)?;
         let memory = call(record).to_memory()?;
         let stdin = OwnedFd::from(memory.try_clone()?);
         let started = host.launcher.start_program(PROGRAM, stdin, listener.into());
         let child = started.map_err(io::Error::other)?;
         Ok((child, memory))
     }
+}
+
+/// Says of an error where it happened.
+fn in_folder(folder: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
 }
 
 /// The reason why there is no process for a job.

@@ -6,13 +6,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::process::Pid;
 use saline_config::MinionConfig;
 use saline_data::{Packed, Value};
 use saline_messages::StartId;
 
 use super::call::Call;
 use super::control;
+use super::folder::JobFolder;
 use super::log_lines::{Collector, LogLines};
 use super::result::{JobResult, Left};
 use crate::event_queue::EventQueue;
@@ -32,12 +35,16 @@ pub(super) const LEFT_IN_MEMORY: u8 = 4;
 /// The exit code of a process whose return could be left nowhere.
 pub(super) const NOT_LEFT: u8 = 5;
 
+/// How often a process looks for room for its return.
+const ROOM_CHECK: Duration = Duration::from_secs(1);
+
 /// The lines that the function logs.
 static LOG: LogLines = LogLines::new();
 
 /// Runs the function that a minion describes over descriptor 0, and leaves its return in the job's folder.
 pub fn main() -> ExitCode {
     let detached = saline_exec::detach();
+    let minion = rustix::process::getppid();
     let memory = io::stdin().as_fd().try_clone_to_owned().map(File::from);
     let listener = io::stdout().as_fd().try_clone_to_owned();
     let call = memory.map(|memory| (Call::from_memory(&memory), memory));
@@ -54,10 +61,32 @@ pub fn main() -> ExitCode {
         return ExitCode::from(GIVEN_UP);
     }
     let result = run(call, UnixListener::from(listener));
-    match result.leave(&folder, &memory) {
+    match leave(&result, &folder, &memory, minion) {
         Ok(Left::InFile) => ExitCode::SUCCESS,
         Ok(Left::InMemory) => ExitCode::from(LEFT_IN_MEMORY),
         Err(_) => ExitCode::from(NOT_LEFT),
+    }
+}
+
+/// Leaves the return. Without the minion that started this process nobody would read it in memory, and the next one reads files: waits until
+/// one of the folders has room, or the folder of the job is removed.
+fn leave(
+    result: &JobResult,
+    folder: &JobFolder,
+    memory: &File,
+    minion: Option<Pid>,
+) -> io::Result<Left> {
+    loop {
+        let left = result.leave(folder, memory);
+        let is_alone = rustix::process::getppid() != minion;
+        if matches!(left, Ok(Left::InFile)) || !is_alone || folder.identity().is_err() {
+            return left;
+        }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "nothing tells when a file system has room again"
+        )]
+        std::thread::sleep(ROOM_CHECK);
     }
 }
 

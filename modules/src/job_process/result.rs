@@ -13,7 +13,7 @@ use super::versioned::{self, FormatError};
 use crate::Modules;
 use crate::executables::DescribedFile;
 
-/// The largest return that is left below `sock_dir`, which is in memory, in bytes. Larger ones go to the disk.
+/// The largest return that is left below `sock_dir`, which is in memory, in bytes. Larger ones go to the disk, if that has room.
 const MAX_IN_RUN_FOLDER: usize = 1024 * 1024;
 
 /// The largest file of a return that is read, in bytes. A return is no larger than a message, and its log is small.
@@ -54,19 +54,23 @@ impl JobResult {
         self.log.iter().for_each(|line| line.log(jid));
     }
 
-    /// Leaves the return in the folder of the job, or beside it, or at last in `memory`.
+    /// Leaves the return in the folder of the job or on the disk, a large one on the disk first, or at last in `memory`.
     ///
     /// # Errors
     /// When none of them takes it.
     pub(super) fn leave(&self, folder: &JobFolder, mut memory: &File) -> io::Result<Left> {
         let bytes = versioned::encode(self);
-        let is_small = bytes.len() <= MAX_IN_RUN_FOLDER;
-        if is_small && put(&folder.result(), &bytes).is_ok() {
-            return Ok(Left::InFile);
-        }
-        let beside = folder.large_result();
-        let made = beside.parent().map(saline_private_files::create_folder);
-        if made.is_none_or(|made| made.is_ok()) && put(beside, &bytes).is_ok() {
+        let in_folder = || put(&folder.result(), &bytes);
+        let on_disk = || {
+            let path = folder.large_result();
+            let made = path.parent().map(saline_private_files::create_folder);
+            made.unwrap_or(Ok(())).and_then(|()| put(path, &bytes))
+        };
+        let left = match bytes.len() <= MAX_IN_RUN_FOLDER {
+            true => in_folder().or_else(|_| on_disk()),
+            false => on_disk().or_else(|_| in_folder()),
+        };
+        if left.is_ok() {
             return Ok(Left::InFile);
         }
         memory.set_len(0)?;
