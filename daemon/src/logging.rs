@@ -20,6 +20,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 
+pub use journal::print_line;
+
 use escaped_fields::EscapedFields;
 use line_queue::{LineQueue, Sink};
 use lines::{Lines, Reader};

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use saline_config::{ConfigError, Loaded, MasterConfig};
-use saline_daemon::logging::Log;
+use saline_daemon::logging::{self, Log};
 use saline_daemon::{
     Arguments, InstanceLock, PidFile, Question, Signal, Signals, Supervision, Task,
 };
 use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Capabilities, Registry};
+use tracing::Level;
 
 use crate::check::{check, own_user};
 use crate::programs::Programs;
@@ -64,7 +65,7 @@ pub fn run_with(registry: Registry, program: Program) -> ExitCode {
         Task::Health => print_health_of(&registry, &arguments),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("{PROGRAM}: {error}");
+        logging::print_line(Level::ERROR, PROGRAM, &error);
         ExitCode::FAILURE
     })
 }
@@ -76,7 +77,7 @@ fn print_check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, B
         || load(registry, arguments),
         arguments.pid_file.as_deref(),
     )? {
-        eprintln!("{PROGRAM}: {warning}");
+        logging::print_line(Level::WARN, PROGRAM, &warning);
     }
     println!(
         "the configuration in {} is valid",
@@ -119,7 +120,7 @@ fn start(
     loaded.warnings.extend(unreadable);
     // Before the log: a second instance must not write into the log of the first.
     let locks = take_locks(&loaded.config)?;
-    let log = saline_daemon::logging::start(&loaded.config.logging)?;
+    let log = logging::start(&loaded.config.logging)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

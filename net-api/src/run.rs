@@ -8,11 +8,12 @@ use std::time::Duration;
 use saline_client::ParametersOf;
 use saline_client::transport::{Clock, Context, Limits, Registry};
 use saline_config::RestCherrypyConfig;
-use saline_daemon::logging::Log;
+use saline_daemon::logging::{self, Log};
 use saline_daemon::{
     Arguments, Health, InstanceLock, PidFile, Question, Reloaded, Signal, Signals, Supervision,
     Task, check_metrics_address, check_pid_file, serve_metrics,
 };
+use tracing::Level;
 
 use crate::api::Api;
 use crate::configuration::Configuration;
@@ -64,7 +65,7 @@ pub fn run(registry: Registry, parameters_of: ParametersOf) -> ExitCode {
             .map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("{PROGRAM}: {error}");
+        logging::print_line(Level::ERROR, PROGRAM, &error);
         ExitCode::FAILURE
     })
 }
@@ -73,7 +74,7 @@ pub fn run(registry: Registry, parameters_of: ParametersOf) -> ExitCode {
 fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let loaded = Configuration::load(registry, arguments)?;
     for warning in loaded.warnings() {
-        eprintln!("{PROGRAM}: {warning}");
+        logging::print_line(Level::WARN, PROGRAM, &warning);
     }
     let own_user = loaded.own_user();
     let made_before = own_user.check()?;
@@ -82,7 +83,7 @@ fn check(registry: &Registry, arguments: &Arguments) -> Result<ExitCode, Box<dyn
         check_pid_file(&path, &made_before)?;
     }
     if let Some(warning) = own_user.unreadable_again(|| Configuration::load(registry, arguments)) {
-        eprintln!("{PROGRAM}: {warning}");
+        logging::print_line(Level::WARN, PROGRAM, &warning);
     }
     settings::address(loaded.listener())?;
     certificate(loaded.listener())?;
@@ -111,7 +112,7 @@ fn start(
     own_user.switch()?;
     let unreadable = own_user.unreadable_again(|| Configuration::load(&registry, arguments));
     let lock = InstanceLock::take(&loaded.folder().join(".lock"))?;
-    let log = saline_daemon::logging::start(loaded.logging())?;
+    let log = logging::start(loaded.logging())?;
     for warning in loaded.warnings().iter().chain(&unreadable) {
         tracing::warn!("{warning}");
     }

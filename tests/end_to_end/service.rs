@@ -1,6 +1,7 @@
 //! The daemons as services: the check of their configuration, their health, and what they tell the service manager.
 
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
@@ -211,4 +212,38 @@ fn the_service_manager_follows_a_minion() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
     command.arg("-c").arg(fleet.minion_config("m1"));
     is_followed(&fleet, command);
+}
+
+/// Runs a program whose standard error output is the journal, and returns what the journal gets.
+fn said_to_journal(fleet: &Fleet, mut command: Command) -> String {
+    let path = fleet.path("journal");
+    let journal = File::create(&path).unwrap();
+    let found = journal.metadata().unwrap();
+    // A service knows its journal by device and inode, whatever it is.
+    let stream = format!("{}:{}", found.dev(), found.ino());
+    command.env("JOURNAL_STREAM", stream).stderr(journal);
+    command.output().unwrap();
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_journal_gets_the_priority_of_what_keeps_a_daemon_from_starting() {
+    let wrong = "schedule: {a: {function: manage.upp, hours: 1}}\n";
+    let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{wrong}"));
+    fleet.write_master_config();
+    let mut check = fleet.master_command();
+    check.arg("--check");
+    let said = said_to_journal(&fleet, check);
+    assert!(
+        said.starts_with("<4>saline-master: job \"a\" of the schedule: "),
+        "{said}"
+    );
+    fleet.start_master();
+    let second = said_to_journal(&fleet, fleet.master_command());
+    assert!(second.starts_with("<3>saline-master: "), "{second}");
+    fleet.start_minion("m1");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+    command.arg("-c").arg(fleet.minion_config("m1"));
+    let second = said_to_journal(&fleet, command);
+    assert!(second.starts_with("<3>saline-minion: "), "{second}");
 }

@@ -3,6 +3,7 @@
 //! The lines go to the journal through the queue of the log, so that a slow journal blocks no thread that logs. A prefix of each
 //! line tells the journal its priority (sd-daemon(3)).
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -20,6 +21,15 @@ pub(super) fn takes_standard_error() -> bool {
 fn is_stream(named: &str, stream: impl AsFd) -> bool {
     rustix::fs::fstat(stream)
         .is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
+}
+
+/// Prints a line of a program that has no log, or none yet, to the standard error output; to the journal with its priority.
+pub fn print_line(level: Level, program: &str, line: &dyn Display) {
+    let priority = match takes_standard_error() {
+        true => priority(&level),
+        false => "",
+    };
+    eprintln!("{priority}{program}: {line}");
 }
 
 /// Returns the prefix that tells the journal the priority of a line.

@@ -13,6 +13,7 @@ use saline_exec::Program;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use super::Minion;
 use super::check::{check, warnings};
@@ -125,7 +126,7 @@ fn print_check(
         return fail(&*error);
     }
     for warning in &loaded.warnings {
-        eprintln!("{PROGRAM}: {warning}");
+        logging::print_line(Level::WARN, PROGRAM, &warning);
     }
     let folder = arguments.config_dir.display();
     println!("the configuration in {folder} is valid");
@@ -235,6 +236,6 @@ async fn daemon(
 }
 
 fn fail(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("{PROGRAM}: {error}");
+    logging::print_line(Level::ERROR, PROGRAM, &error);
     ExitCode::FAILURE
 }
