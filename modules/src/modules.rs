@@ -197,6 +197,13 @@ impl Modules {
         }
     }
 
+    /// Returns the versions of the operator's own modules that have described one. Blocks on the disk.
+    pub(crate) fn versions_of_own(&self) -> BTreeMap<String, String> {
+        let mut versions = self.executables.versions();
+        versions.retain(|module, _| !self.is_built_in(module));
+        versions
+    }
+
     /// Whether the name of a module belongs to none of the executables.
     pub(crate) fn is_built_in(&self, module: &str) -> bool {
         let mut names = self
@@ -237,8 +244,27 @@ impl Modules {
         {
             return Outcome::misnamed(fun, &path);
         }
-        let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
+        let own = self.described_functions();
+        let own = own.iter().map(String::as_str);
+        let mut known: Vec<&str> = self
+            .registry
+            .iter()
+            .map(|(name, _)| name)
+            .chain(own)
+            .collect();
+        known.sort_unstable();
         Outcome::not_available(fun, &known)
+    }
+
+    /// Returns the functions that the executables have described. Blocks on the disk.
+    fn described_functions(&self) -> Vec<String> {
+        let own = self.executables.known().into_iter();
+        let own = own.filter(|(module, _)| !self.is_built_in(module));
+        own.flat_map(|(module, functions)| {
+            let functions = functions.unwrap_or_default().into_iter();
+            functions.map(move |name| format!("{module}.{name}"))
+        })
+        .collect()
     }
 
     /// Gets what the functions of a call need of the minion, before they run in a process of their own. What cannot be got is

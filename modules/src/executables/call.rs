@@ -44,7 +44,7 @@ pub(super) fn run(job: &JobContext<'_>, arguments: BoundArguments) -> Result<Out
     let errors = done.stderr.into_bytes().unwrap_or_else(String::into_bytes);
     if done.timed_out {
         return Err(Failure::Execution(format!(
-            "{fun} took longer than {} seconds, and was ended{}",
+            "{fun} took longer than {} s, and was ended{}",
             described.time.as_secs(),
             said(&errors)
         )));

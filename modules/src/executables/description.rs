@@ -13,6 +13,9 @@ use crate::JobContext;
 /// The most functions of a module, and the most parameters of a function.
 const MAX_NAMES: usize = 256;
 
+/// The longest version of a module, in bytes.
+const MAX_VERSION: usize = 64;
+
 /// How long a call may take if the description does not say.
 const DEFAULT_TIME: Duration = Duration::from_secs(300);
 
@@ -24,6 +27,9 @@ const LONGEST_TIME: u64 = 24 * 3600;
 #[serde(deny_unknown_fields)]
 pub(super) struct Description {
     functions: std::collections::BTreeMap<String, DescribedFunction>,
+    /// The version of the module, for people.
+    #[serde(default)]
+    version: Option<String>,
 }
 
 /// One function.
@@ -75,18 +81,21 @@ impl Description {
         if description.functions.len() > MAX_NAMES {
             return Err(format!("it has more than {MAX_NAMES} functions"));
         }
+        let is_too_long = |version: &String| version.len() > MAX_VERSION;
+        if description.version.as_ref().is_some_and(is_too_long) {
+            return Err(format!("its version has more than {MAX_VERSION} bytes"));
+        }
         for (name, function) in &description.functions {
             function.check(name)?;
         }
         Ok(description)
     }
 
-    /// Returns the functions.
-    pub(super) fn functions(self) -> Vec<Described> {
+    /// Returns the version of the module, if it has one, and the functions.
+    pub(super) fn into_parts(self) -> (Option<String>, Vec<Described>) {
         let functions = self.functions.into_iter();
-        functions
-            .map(|(name, function)| function.described(name))
-            .collect()
+        let functions = functions.map(|(name, function)| function.described(name));
+        (self.version, functions.collect())
     }
 }
 
@@ -240,7 +249,7 @@ mod tests {
     #[test]
     fn a_default_of_null_is_a_default() {
         let json = br#"{"functions": {"f": {"parameters": [{"name": "a", "default": null}]}}}"#;
-        let functions = Description::decode(json).unwrap().functions();
+        let functions = Description::decode(json).unwrap().into_parts().1;
         assert_eq!(
             functions[0].function.parameters[0].kind,
             ParameterKind::Optional(Literal::None)
@@ -250,7 +259,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Description::decode(&bytes).map(Description::functions);
+            let _ = Description::decode(&bytes).map(Description::into_parts);
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Executables {
 #[derive(Debug)]
 struct Executable {
     file: DescribedFile,
+    /// The version of the module, for people.
+    version: Option<String>,
     functions: Vec<Described>,
 }
 
@@ -126,14 +128,27 @@ impl Executables {
         known
     }
 
+    /// Returns the modules that say which version they have, with it. Blocks on the disk.
+    pub(crate) fn versions(&self) -> BTreeMap<String, String> {
+        let all = self.all().into_iter();
+        all.filter_map(|(module, path)| {
+            Some((module, self.still_described(&path)?.version.clone()?))
+        })
+        .collect()
+    }
+
     /// Returns the functions that the executable has described, if its file is still the one that did.
     fn described_names(&self, path: &Path) -> Option<Vec<String>> {
+        let known = self.still_described(path)?;
+        let functions = known.functions.iter();
+        Some(functions.map(|one| one.function.name.to_string()).collect())
+    }
+
+    /// Returns what the executable has described, if its file is still the one that did.
+    fn still_described(&self, path: &Path) -> Option<Arc<Executable>> {
         let known = self.lock().get(path).cloned()?;
         let version = trusted(path).ok()?;
-        (known.file.version == version).then(|| {
-            let functions = known.functions.iter();
-            functions.map(|one| one.function.name.to_string()).collect()
-        })
+        (known.file.version == version).then_some(known)
     }
 
     /// Returns the function `fun`; none if no executable has the name of its module.
@@ -298,9 +313,13 @@ impl Executables {
     /// # Errors
     /// When it is none.
     fn remember(&self, file: DescribedFile) -> Result<Arc<Executable>, String> {
-        let functions = Description::decode(&file.printed)?.functions();
+        let (version, functions) = Description::decode(&file.printed)?.into_parts();
         let path = file.path.clone();
-        let executable = Arc::new(Executable { file, functions });
+        let executable = Arc::new(Executable {
+            file,
+            version,
+            functions,
+        });
         self.lock().insert(path, Arc::clone(&executable));
         Ok(executable)
     }

@@ -426,8 +426,8 @@ fn get_opts(job: &JobContext<'_>) -> Value {
     job.host.options().as_ref().clone()
 }
 
-/// Returns the modules and the functions of the minion: `modules`, `functions`, and those that the machine lacks something for, with
-/// what it lacks, as `missing`.
+/// Returns the modules and the functions of the minion: `modules`, `functions`, those that the machine lacks something for, with
+/// what it lacks, as `missing`, and as `versions` those of your own modules that have one.
 ///
 /// CLI Example:
 ///
@@ -442,12 +442,17 @@ fn module_report(job: &JobContext<'_>) -> Value {
         .collect();
     modules.dedup();
     let missing = job.modules.absent();
+    let versions = job.modules.versions_of_own().into_iter();
     Value::map([
         ("modules", Value::texts(modules)),
         ("functions", Value::texts(names)),
         (
             "missing",
             Value::map(missing.map(|(name, lacks)| (name, Value::from(lacks)))),
+        ),
+        (
+            "versions",
+            Value::map(versions.map(|(name, version)| (name, Value::from(version)))),
         ),
     ])
 }

@@ -113,7 +113,7 @@ fn a_call_that_takes_too_long_is_ended() {
     assert_eq!(
         (text(&outcome), outcome.retcode),
         (
-            "ERROR: own.f took longer than 1 seconds, and was ended: waiting",
+            "ERROR: own.f took longer than 1 s, and was ended: waiting",
             1
         )
     );
@@ -186,7 +186,7 @@ fn one_that_cannot_describe_itself_says_why() {
     );
     assert_eq!(
         told("echo '[]'"),
-        "ERROR: FOLDER/own is not used: what --describe prints is not understood: invalid length 0, expected struct Description with 1 element at line 1 column 2"
+        "ERROR: FOLDER/own is not used: what --describe prints is not understood: invalid length 0, expected struct Description with 2 elements at line 1 column 2"
     );
 }
 
@@ -292,4 +292,43 @@ fn more_functions_than_the_master_takes_are_not_told() {
     assert!(known.to_bytes().len() < saline_messages::MAX_FUNCTIONS_BYTES);
     assert!(known.own.is_empty() && known.undescribed.is_empty() && known.may_grow);
     assert!(known.may_know("m3.any") && !known.may_know("test.pnig"));
+}
+
+#[test]
+fn an_unknown_function_is_told_with_those_of_executables() {
+    let own = described(r#"{"enable": {}}"#, "cat");
+    let (bench, _folder) = bench(&[("vhosts", own)]);
+    bench.modules.describe_executables(&bench.host);
+    let near = bench.texts("vhsots.enable", &[]);
+    assert_eq!(
+        text(&near),
+        "'vhsots.enable' is not available: did you mean vhosts.enable?"
+    );
+    let far = bench.texts("nothing.like", &[]);
+    assert!(text(&far).ends_with(", user, vhosts."), "{far:?}");
+}
+
+#[test]
+fn the_version_of_a_module_is_reported() {
+    let script = |version: &str| {
+        format!(
+            "#!/bin/sh\nprintf '%s' '{{\"version\": {version}, \"functions\": {{\"f\": {{}}}}}}'\n"
+        )
+    };
+    let long = format!("\"{}\"", "1".repeat(65));
+    let own = [
+        ("vhosts", script("\"1.2\"")),
+        ("test", script("\"9\"")),
+        ("plain", described("{\"f\": {}}", "cat")),
+        ("long", script(&long)),
+    ];
+    let (bench, _folder) = bench(&own);
+    let report = bench.texts("test.module_report", &[]).value;
+    let versions = Value::map([("vhosts", "1.2".into())]);
+    assert_eq!(report.get("versions"), Some(&versions));
+    let refused = bench.texts("long.f", &[]);
+    assert!(
+        text(&refused).ends_with("its version has more than 64 bytes"),
+        "{refused:?}"
+    );
 }
