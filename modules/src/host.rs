@@ -19,6 +19,7 @@ use crate::job::{JobControl, Running, RunningJob, Stop, Woken};
 use crate::local_events::LocalEvents;
 use crate::master_files::MasterFiles;
 use crate::mine::{MasterMine, MineSettings};
+use crate::modules::LiveModules;
 use crate::outcome::{ended, interrupted};
 use crate::pillar::{MasterPillar, PillarStore};
 use crate::prepared::Prepared;
@@ -54,6 +55,8 @@ pub struct Host {
     pub local_events: LocalEvents,
     /// Whether the minion's own bus takes these; it does not beside a running minion.
     pub has_bus: bool,
+    /// The functions of the minion, as they change; unset beside a running minion.
+    pub modules: OnceLock<Arc<LiveModules>>,
     /// The jobs that the minion runs by the clock; none beside a running minion, which has them.
     pub schedule: Option<Arc<Scheduler>>,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -99,6 +102,7 @@ impl Host {
             master_pillar: OnceLock::new(),
             mine: MineSettings::new(config.mine.clone()),
             master_mine: OnceLock::new(),
+            modules: OnceLock::new(),
             schedule: None,
             running: Running::default(),
             function_changes: FunctionChanges::default(),

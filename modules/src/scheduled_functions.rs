@@ -1,6 +1,5 @@
 //! Whether the minion has the functions that its schedule runs.
 
-use saline_data::nearest;
 use saline_functions::Failure;
 use saline_schedule::Entry;
 
@@ -27,7 +26,7 @@ impl Modules {
     /// later: with a module of the operator's own, or with a program that the machine lacks.
     ///
     /// # Errors
-    /// When nothing suggests that the minion will ever have it.
+    /// When the minion has its module, and this lacks the function.
     pub(crate) fn check_scheduled(
         &self,
         job: &JobContext<'_>,
@@ -42,10 +41,8 @@ impl Modules {
             Err(outcome) => text(&outcome),
         };
         let (module, _) = fun.split_once('.').unwrap_or((fun, ""));
-        let known = self.registry.iter().map(|(name, _)| name);
-        let is_own = !self.is_built_in(module);
-        let may_come = self.absent.contains_key(module)
-            || is_own && self.executables.path(module).is_none() && nearest(fun, known).is_none();
+        let may_be_added = !self.is_built_in(module) && self.executables.path(module).is_none();
+        let may_come = self.absent.contains_key(module) || may_be_added;
         match may_come {
             true => Ok(Some(why)),
             false => Err(Failure::Invocation(why)),

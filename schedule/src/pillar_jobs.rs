@@ -7,15 +7,16 @@ use crate::scheduler_state::{LaterJobs, to_map};
 
 impl Scheduler {
     /// Takes over the jobs of the pillar; those that it does not have any more go. A job of the same name in the configuration, or
-    /// one that a function added, goes before one of the pillar.
-    pub fn set_of_pillar(&self, jobs: Vec<(String, Entry)>) {
+    /// one that a function added, goes before one of the pillar. Returns whether the pillar has other jobs than before.
+    pub fn set_of_pillar(&self, jobs: Vec<(String, Entry)>) -> bool {
         let now = self.time();
         let jobs = to_map(jobs);
         let mut skipped: Vec<(String, Skip)> = Vec::new();
         let mut state = self.state();
         let later = state.later.take();
-        if state.of_pillar == jobs && later.is_none() {
-            return;
+        let differs = state.of_pillar != jobs;
+        if !differs && later.is_none() {
+            return false;
         }
         state.of_pillar = jobs;
         if let Some(LaterJobs {
@@ -36,6 +37,7 @@ impl Scheduler {
         drop(state);
         self.tell_skipped(&skipped);
         self.changed.notify_one();
+        differs
     }
 
     /// Whether a job is in the pillar alone.

@@ -134,6 +134,14 @@ impl Schedule {
         self.jobs.insert(name.to_owned(), job);
     }
 
+    /// Whether a job with this entry that is added at `now` never runs by the clock, since its times are over.
+    pub fn is_over(&self, entry: &Entry, now: Time) -> bool {
+        let mut job = Job::new(Arc::new(entry.clone()), now.wall);
+        job.begin(&self.zone, &mut Delays(0), now);
+        let first = job.fires_at(now);
+        first.is_none_or(|first| entry.is_over(first, &self.zone))
+    }
+
     /// Removes a job. Returns whether there was one. A run that is under way goes on, and counts for a job that is added
     /// under the same name meanwhile.
     pub fn remove(&mut self, name: &str) -> bool {

@@ -404,6 +404,12 @@ impl Scheduler {
         self.state().schedule.names().map(str::to_owned).collect()
     }
 
+    /// Whether a job with this entry would never run by the clock, since its times are over.
+    pub fn is_over(&self, entry: &Entry) -> bool {
+        let now = self.time();
+        self.state().schedule.is_over(entry, now)
+    }
+
     /// Returns where a job is; none if there is no such job.
     pub fn status(&self, name: &str) -> Option<Status> {
         self.state().schedule.status(name, self.time())

@@ -325,6 +325,14 @@ fn jobs_are_added_changed_and_kept() {
         "{}",
         wrong.stdout
     );
+    let once = "once=2020-01-01T00:00:00";
+    let over = ["m1", "schedule.add", "over", "function=test.ping", once];
+    let over = saline(&fleet, &over);
+    assert!(
+        over.contains("It will not run: its times are over."),
+        "{over}"
+    );
+    saline(&fleet, &["m1", "schedule.delete", "over"]);
     saline(
         &fleet,
         &[
@@ -394,6 +402,8 @@ fn functions_that_nobody_knows_are_refused_or_told() {
     let runs = "schedule: {a: {function: manage.upp, hours: 1, run_on_start: False}, \
                 b: {function: manage.up, hours: 1, run_on_start: False}}\n";
     let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{runs}"));
+    let pillar = fleet.path("pillar").display().to_string();
+    fleet.master_options += &format!("pillar_roots: {{base: [{pillar}]}}\n");
     fleet.start_master();
     let missing = fleet.path("missing").display().to_string();
     let folders = format!("module_dirs: [{missing}/modules]\ngrains_dirs: [{missing}/grains]\n");
@@ -428,9 +438,27 @@ fn functions_that_nobody_knows_are_refused_or_told() {
     let added = add("d", "backups.begin").expect(0).stdout;
     let note = "to schedule. It cannot run yet: 'backups.begin' is not available";
     assert!(added.contains(note), "{added}");
+    // So may one whose name is near to that of a function which is there.
+    let added = add("e", "app.version").expect(0).stdout;
+    let note = "It cannot run yet: 'app.version' is not available: did you mean pkg.version?";
+    assert!(added.contains(note), "{added}");
     let modify = ["m1", "schedule.modify", "d", "function=test.pnig"];
     let refused = fleet.saline(&modify).expect(1).stdout;
     assert!(refused.contains(why), "{refused}");
+    // The pillar's.
+    std::fs::create_dir_all(fleet.path("pillar")).unwrap();
+    std::fs::write(fleet.path("pillar/top.sls"), "base: {m1: [jobs]}\n").unwrap();
+    let jobs = "schedule: {a: {function: test.pnig, hours: 1}, f: {function: disk.usgae, hours: 1}, \
+                g: {function: disk.usage, hours: 1, run_on_start: False}}\n";
+    std::fs::write(fleet.path("pillar/jobs.sls"), jobs).unwrap();
+    fleet.saline(&["m1", "saltutil.refresh_pillar"]).expect(0);
+    let told = "pillar: job \"f\" of the schedule: 'disk.usgae' is not available: did you mean disk.usage?";
+    let log = &fleet.minions["m1"].log;
+    log.wait_for(told, 1);
+    // The file has a job a of its own, which counts.
+    for known in ["pillar: job \"a\"", "pillar: job \"g\""] {
+        assert!(!log.text().contains(known), "{}", log.text());
+    }
     let listed = json(&fleet, &["m1", "schedule.list", "return_yaml=False"]);
     assert_eq!(listed["m1"]["c"], Value::Null, "{listed}");
     assert_eq!(listed["m1"]["d"]["function"], "backups.begin", "{listed}");

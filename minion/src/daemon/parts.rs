@@ -116,10 +116,6 @@ impl Minion {
         let _ = host.master_files.set(Box::new(master.clone()));
         let _ = host.master_pillar.set(Box::new(master.clone()));
         let _ = host.master_mine.set(Box::new(master));
-        match config.pillar_cache {
-            true => host.open_pillar_cache(config.cached_pillar()),
-            false => PillarStore::forget_cache(config.cached_pillar()),
-        }
         let clock = Arc::new(MasterTimeEstimate::default());
         let pool = match modules.return_at_once() {
             true => Pool::in_place(),
@@ -139,6 +135,12 @@ impl Minion {
             },
             &context,
         ));
+        // Nobody else sets them.
+        let _ = host.modules.set(jobs.live_modules());
+        match config.pillar_cache {
+            true => host.open_pillar_cache(config.cached_pillar()),
+            false => PillarStore::forget_cache(config.cached_pillar()),
+        }
         let bus = LocalBus::new(
             &config,
             &id,

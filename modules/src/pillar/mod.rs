@@ -215,7 +215,14 @@ impl Host {
             self.mine.want();
         }
         if let Some(scheduler) = &self.schedule {
-            scheduler.set_of_pillar(schedule::jobs(&pillar.entries));
+            let mut jobs = schedule::jobs(&pillar.entries);
+            let differs = scheduler.set_of_pillar(jobs.clone());
+            if let (true, Some(modules)) = (differs, self.modules.get()) {
+                jobs.retain(|(name, _)| scheduler.is_of_pillar(name));
+                for line in modules.now().unknown_in_schedule(&jobs) {
+                    tracing::warn!("pillar: {line}");
+                }
+            }
         }
     }
 

@@ -55,6 +55,25 @@ fn a_day_of_the_week_a_time_a_date_and_a_list_of_them_are_due() {
 }
 
 #[test]
+fn a_job_whose_times_are_over_is_known() {
+    let now = time(at("2026-11-25T09:00:00Z"), 0);
+    let schedule = Schedule::new(TimeZone::get(BERLIN).unwrap(), 1);
+    // Berlin is an hour ahead.
+    for (text, is_over) in [
+        ("once: '2026-11-25T10:00:00'", true),
+        ("once: '2026-11-25T10:00:01'", false),
+        ("once: '2026-11-25T10:00:00', enabled: false", true),
+        ("when: ['2026-11-24 12:00:00', '2026-11-23 12:00:00']", true),
+        ("when: ['2026-11-24 12:00:00', '11:00']", false),
+        ("hours: 1, until: '2026-11-25T10:30:00'", true),
+        ("hours: 1, until: '2026-11-25T11:30:00'", false),
+        ("hours: 1, enabled: false", false),
+    ] {
+        assert_eq!(schedule.is_over(&entry(text), now), is_over, "{text}");
+    }
+}
+
+#[test]
 fn a_due_time_is_served_once_however_the_clock_is_set_over_it() {
     let from = at("2026-11-25T09:59:58Z");
     let mut schedule = started("UTC", "cron: '0 * * * *'", time(from, 0));

@@ -4,7 +4,7 @@ use saline_data::Value;
 use saline_data::nearest;
 use saline_data::printable::number_of;
 use saline_functions::{Failure, Mapping, function};
-use saline_schedule::{Entry, EntryError, KEYWORDS};
+use saline_schedule::{Entry, EntryError, KEYWORDS, Scheduler};
 
 use super::{changes, made, not_done, scheduler, told};
 use crate::JobContext;
@@ -30,7 +30,7 @@ fn refused(error: &EntryError) -> Failure {
 ///     The name of the job.
 ///
 /// function
-///     The function that it runs. One that the minion does not have is refused, unless a module of your own may bring it.
+///     The function that it runs. One that a module of the minion lacks is refused; another one may come with a module of your own.
 ///
 /// job_args, job_kwargs
 ///     The arguments of the function: a list, and a mapping.
@@ -64,7 +64,7 @@ pub(super) fn add(
     put_call(&mut given, function, job_args, job_kwargs);
     given.extend(keywords);
     let entry = Entry::read(&name, &Value::Map(given)).map_err(|error| refused(&error))?;
-    let note = note_about_function(job, &entry.function)?;
+    let note = note_about_function(job, &entry.function)? + note_about_times(scheduler, &entry);
     let words = (
         format!("Job: {name} would be added to schedule.{note}"),
         format!("Added job: {name} to schedule.{note}"),
@@ -78,6 +78,14 @@ pub(super) fn add(
 fn note_about_function(job: &JobContext<'_>, function: &str) -> Result<String, Failure> {
     let why = job.modules.check_scheduled(job, function)?;
     Ok(why.map_or_else(String::new, |why| format!(" It cannot run yet: {why}")))
+}
+
+/// Returns what the comment about a job adds when all its times are over.
+fn note_about_times(scheduler: &Scheduler, entry: &Entry) -> &'static str {
+    match scheduler.is_over(entry) {
+        true => " It will not run: its times are over.",
+        false => "",
+    }
 }
 
 /// Puts what is given of the function that a job runs into the mapping of the job.
@@ -151,6 +159,7 @@ pub(super) fn modify(
         true => note_about_function(job, &entry.function)?,
         false => String::new(),
     };
+    let note = note + note_about_times(scheduler, &entry);
     let words = (
         format!("Job: {name} would be modified in schedule.{note}"),
         format!("Modified job: {name} in schedule.{note}"),
@@ -191,7 +200,7 @@ pub(super) fn delete(
     Ok(made(test, words, changes(&name, "removed"), check, delete))
 }
 
-/// Deletes every job that was added to the schedule. Those of the configuration files stay, and the comment names them.
+/// Deletes every job that was added to the schedule. Those of the configuration files and of the pillar stay, and the comment names them.
 ///
 /// The parameters are those of `schedule.delete`.
 ///
@@ -223,7 +232,10 @@ pub(super) fn purge(
         (false, _) => format!("{jobs} were deleted from schedule."),
     };
     if !stay.is_empty() {
-        comment += &format!(" In the configuration files are: {}.", stay.join(", "));
+        comment += &format!(
+            " Those of the configuration files and of the pillar stay: {}.",
+            stay.join(", ")
+        );
     }
     Ok(told(true, comment, Value::Map(removed)))
 }
