@@ -129,7 +129,7 @@ impl MineFunction {
         let runs = function.as_deref().unwrap_or(name);
         if !is_function_name(runs) || !runs.contains('.') {
             return Err(format!(
-                "{name:?} is no function: a function is MODULE.NAME, and an alias needs mine_function"
+                "{name:?} is not a function: a function is MODULE.NAME, and an alias needs mine_function"
             ));
         }
         if runs.starts_with("mine.") {

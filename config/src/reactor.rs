@@ -64,7 +64,7 @@ impl ReactionFile {
     /// The end of a sentence that begins with the name of the file.
     pub fn read(text: &str) -> Result<Self, &'static str> {
         if text.contains(['\0', '\n']) {
-            return Err("is no path");
+            return Err("is not a path");
         }
         if let Some(path) = text.strip_prefix("salt://") {
             let is_odd = |part: &str| matches!(part, "" | "." | "..");

@@ -84,7 +84,7 @@ pub enum StoreError {
     #[error("the path has no file name")]
     NoName,
     /// Something on the way is no folder; links are not followed.
-    #[error("{0} is no folder")]
+    #[error("{0} is not a folder")]
     NoFolder(String),
     /// The system refused it.
     #[error(transparent)]

@@ -124,7 +124,7 @@ pub enum FileKind {
 pub enum FileRefusal {
     /// There is no such environment, or the minion may not read it: the master does not tell which.
     NoEnvironment,
-    /// There is no such file, or it is no regular file.
+    /// There is no such file, or it is not a regular file.
     NoFile,
     /// The path is malformed, absolute or leads out of the roots.
     BadPath,

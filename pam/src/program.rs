@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "saline-pam is started by saline-master, when its external_auth has `pam`; it is no command of operators"
+                "saline-pam is started by saline-master, when its external_auth has `pam`; it is not a command of operators"
             );
             return ExitCode::from(64);
         }

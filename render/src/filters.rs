@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
             _ if value.downcast_object_ref::<Bytes>().is_some() => {
                 return Err(invalid(BYTES_ARE_PRINTED));
             }
-            _ => return Err(invalid("this is no value that can be written")),
+            _ => return Err(invalid("this is not a value that can be written")),
         };
         self.out.push_str(&written);
         Ok(true)

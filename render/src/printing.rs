@@ -133,7 +133,7 @@ impl Printer {
             _ if value.downcast_object_ref::<Bytes>().is_some() => {
                 return Err(invalid(BYTES_ARE_PRINTED));
             }
-            _ => return Err(invalid("this is no value that can be printed")),
+            _ => return Err(invalid("this is not a value that can be printed")),
         };
         Ok(out.write_str(&written)?)
     }

@@ -115,7 +115,7 @@ fn reaction(given: &Given<'_>, node: &Node) -> Result<Reaction, YamlError> {
 fn glob(given: &Given<'_>, tag: &Key) -> Result<Glob, YamlError> {
     Glob::compile(&tag.name).map_err(|error| {
         tag.position.error(format!(
-            "option {:?} has the tag {:?}, which is no glob: {error}",
+            "option {:?} has the tag {:?}, which is {error}",
             given.name, tag.name
         ))
     })

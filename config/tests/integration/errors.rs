@@ -38,7 +38,7 @@ fn names() {
     assert_snapshot!(error("ext_pillar:\n  - cmd_json: [curl, -u, a]\n"), @r#"DIR/master:2:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
     assert_snapshot!(error("ext_pillar:\n  - curl -u a: b\n"), @r#"DIR/master:2:5: option "ext_pillar" takes a list of `cmd_json: COMMAND` and `file_tree: {root_dir: PATH}`, not the value here"#);
     assert_snapshot!(minion_error("mine_functions:\n  test.ping: []\n  ips: {mine_functon: network.ip_addrs}\n"), @r#"DIR/minion:3:3: option "mine_functions" is wrong: "ips" has "mine_functon"; did you mean "mine_function"?"#);
-    assert_snapshot!(minion_error("mine_functions:\n  - test.ping\n  - ips\n"), @r#"DIR/minion:3:5: option "mine_functions" is wrong: "ips" is no function: a function is MODULE.NAME, and an alias needs mine_function"#);
+    assert_snapshot!(minion_error("mine_functions:\n  - test.ping\n  - ips\n"), @r#"DIR/minion:3:5: option "mine_functions" is wrong: "ips" is not a function: a function is MODULE.NAME, and an alias needs mine_function"#);
     assert_snapshot!(minion_error("mine_functions:\n  test.ping: {allow_tgt: 'os:x', allow_tgt_type: grian}\n"), @r#"DIR/minion:2:3: option "mine_functions" is wrong: "test.ping": allow_tgt_type is not a valid kind of target; did you mean "grain"?"#);
     assert_snapshot!(error("'': 1\n"), @r#"DIR/master:1:1: unknown option """#);
     assert_snapshot!(minion_error("master_prot: 1\n"), @r#"DIR/minion:1:1: unknown option "master_prot"; did you mean "master_port"?"#);

@@ -50,7 +50,7 @@ fn no_link_is_followed_when_something_is_stored() {
     for path in ["out/file", "inside/file", "file/below"] {
         let path = InnerPath::parse(path).unwrap();
         let error = jail.root.store(&path, ".part").unwrap_err().to_string();
-        assert!(error.ends_with(" is no folder"), "{path}: {error}");
+        assert!(error.ends_with(" is not a folder"), "{path}: {error}");
     }
     jail.link("../secret", "folder/.part");
     let path = InnerPath::parse("folder/file").unwrap();

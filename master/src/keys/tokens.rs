@@ -103,7 +103,7 @@ impl TokenStore {
     pub fn make(&self, new: &NewToken, now: MasterTime) -> Result<TokenEntry, TokenError> {
         let invalid = |why: String| Err(TokenError::Invalid(why));
         if let Err(error) = Glob::compile(&new.minions) {
-            return invalid(format!("{:?} is not a glob: {error}", new.minions));
+            return invalid(format!("{:?} is {error}", new.minions));
         }
         if new.minions.len() > 255 || new.minions.is_empty() {
             return invalid("a glob over ids has 1 to 255 characters".to_owned());

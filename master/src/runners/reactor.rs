@@ -136,7 +136,7 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
     run.check_sees_all("reactor.test")?;
     if let Err(error) = Event::topic(&tag) {
         return Err(Failure::Invocation(format!(
-            "reactor.test: {tag:?} is no tag of an event: {error}"
+            "reactor.test: {tag:?} is not a tag of an event: {error}"
         )));
     }
     let shown_tag = tag.clone();

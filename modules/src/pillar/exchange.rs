@@ -65,7 +65,7 @@ pub enum ExchangeError {
     #[error("the pillar changes all the time: it was begun {ATTEMPTS} times")]
     Unsteady,
     /// The reply is none to the request, or is damaged.
-    #[error("the master sent something that is no pillar")]
+    #[error("the master sent something that is not a pillar")]
     Unexpected,
 }
 

@@ -112,7 +112,7 @@ fn a_function_that_fails_or_is_too_large_is_not_sent() {
         (vec!["mine.update"], "of the mine itself"),
         (
             vec!["alias"],
-            "\"alias\" is no function: a function is MODULE.NAME",
+            "\"alias\" is not a function: a function is MODULE.NAME",
         ),
         (vec!["a,b", "mine_function=test.ping"], "comma"),
     ] {

@@ -33,9 +33,9 @@ pub(super) async fn one(
     Login(token): Login,
     Path(jid): Path<String>,
 ) -> Result<Response, ApiError> {
-    let jid: Jid = jid
-        .parse()
-        .map_err(|_| ApiError::BadRequest(format!("{jid:?} is no jid: a jid has twenty digits")))?;
+    let jid: Jid = jid.parse().map_err(|_| {
+        ApiError::BadRequest(format!("{jid:?} is not a jid: a jid has twenty digits"))
+    })?;
     let client = api.master.acting(token, Some(NetapiClient::Runner)).await?;
     // It is refused as such, where the runner says in a text alone why it failed.
     match client.job_returns(&jid, u64::MAX).await {

@@ -104,7 +104,7 @@ pub(super) fn cache_dir(
     let glob = |text: Option<String>| {
         let compile = |text: String| {
             Glob::compile(&text)
-                .map_err(|error| Failure::Invocation(format!("{text:?} is no glob: {error}")))
+                .map_err(|error| Failure::Invocation(format!("{text:?} is {error}")))
         };
         text.map(compile).transpose()
     };

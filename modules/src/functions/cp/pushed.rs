@@ -91,7 +91,7 @@ pub(super) fn push_dir(
     let glob = match glob {
         Some(text) => Some(
             Glob::compile(&text)
-                .map_err(|error| Failure::Invocation(format!("{text:?} is no glob: {error}")))?,
+                .map_err(|error| Failure::Invocation(format!("{text:?} is {error}")))?,
         ),
         None => None,
     };

@@ -61,6 +61,6 @@ pub(super) fn open(path: &Path) -> Result<std::fs::File, Failure> {
     let found = file.metadata().map_err(|why| failed(&why))?;
     match found.is_file() {
         true => Ok(file),
-        false => Err(failed(&"it is no regular file")),
+        false => Err(failed(&"it is not a regular file")),
     }
 }

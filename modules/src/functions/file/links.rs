@@ -111,7 +111,7 @@ pub(super) fn readlink(
     let place = Place::of(&path)?;
     match place.status()?.map(|status| file_type(&status)) {
         Some(FileType::Symlink) => {}
-        Some(_) => return Err(failed("read the link", &path, "it is no symbolic link")),
+        Some(_) => return Err(failed("read the link", &path, "it is not a symbolic link")),
         None => return Err(failed("read the link", &path, "there is no such file")),
     }
     let target = match canonicalize {

@@ -124,7 +124,7 @@ fn what_is_no_pillar_changes_nothing() {
         let failed = bench.texts("saltutil.refresh_pillar", &[]);
         assert_eq!(
             text(&failed),
-            "ERROR: the master sent something that is no pillar"
+            "ERROR: the master sent something that is not a pillar"
         );
     }
     script.then(PillarReply::Part(Part {

@@ -20,7 +20,7 @@ const SEED_BYTES: usize = 32;
 /// A text is not the seed of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NkeyError {
-    #[error("it is no seed: one has 58 letters and digits, and begins with SU")]
+    #[error("it is not a seed: one has 58 letters and digits, and begins with SU")]
     Malformed,
     #[error("its checksum is wrong: a letter is missing or mistyped")]
     Checksum,
