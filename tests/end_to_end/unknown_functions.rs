@@ -63,7 +63,7 @@ fn a_function_that_no_minion_can_know_is_refused_once_and_starts_no_job() {
     let said = refused(fleet.saline(&["m2", "speaker.word"]));
     assert!(
         said.starts_with(
-            "ERROR: 'speaker.word' is not available on m2: known are the modules cmd, "
+            "ERROR: 'speaker.word' is not available on m2: known are the modules beacons, cmd, "
         ),
         "{said}"
     );

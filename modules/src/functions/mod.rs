@@ -4,6 +4,7 @@
 //! lasting says so (`#[function(changes)]`), has a parameter `test` that only tells what it would change, and returns what it
 //! did: a diff, `{old, new}`, or whether anything changed.
 
+mod beacons;
 mod cmd;
 mod config;
 mod cp;
@@ -49,6 +50,7 @@ pub(crate) fn preparation(fun: &str) -> Option<Preparation> {
 
 /// The modules, in alphabetical order.
 pub(crate) const BUILT_IN: &[Module] = &[
+    everywhere("beacons", beacons::FUNCTIONS),
     everywhere("cmd", cmd::FUNCTIONS),
     everywhere("config", config::FUNCTIONS),
     everywhere("cp", cp::FUNCTIONS),

@@ -153,7 +153,10 @@ fn what_is_not_there_says_so() {
             "test.nosuch",
             "saline '*' -d test lists the functions of this module.",
         ),
-        ("nosuch.install", "this minion has the modules cmd, "),
+        (
+            "nosuch.install",
+            "this minion has the modules beacons, cmd, ",
+        ),
     ] {
         let outcome = bench.texts(fun, &[]);
         let said = format!("'{fun}' is not available: {hint}");

@@ -99,7 +99,7 @@ fn functions_that_fail() {
     // It returns when the master knows the functions of the minion, so that the master refuses others.
     run(&["saltutil.sync_modules"]);
     let unknown = run(&["nosuch.func"]);
-    let (before, after) = unknown.split_once("the modules cmd, ").unwrap();
+    let (before, after) = unknown.split_once("the modules beacons, cmd, ").unwrap();
     let (_, after) = after.split_once('\n').unwrap();
     insta::assert_snapshot!(format!("{before}the modules ...\n{after}"), @"
     --- stdout
