@@ -123,12 +123,12 @@ fn no_dependency_has_any_version() {
 fn written() -> String {
     let mut written = format!(
         "# Dependencies\n\n\
-         What Saline is built of, and the last answer of `cargo deny check` ([deny.toml](../deny.toml)).\n\
-         Generated: `{RENEW}`, on a machine with a network and\n\
+         What Saline is built of, and the answer of `cargo deny check` ([deny.toml](../deny.toml)) that {}; it knows nothing of\n\
+         what came out since then. Generated: `{RENEW}`, on a machine with a network and\n\
          cargo-deny. A crate that is added or changed without it fails `tests/dependencies.rs`.\n\n\
          `zeromq-src` has its licence for itself; the libzmq in it is under the LGPL-3.0 or later with an exception for static\n\
          linking, and Saline modifies it: [THIRD-PARTY-NOTICES](../THIRD-PARTY-NOTICES).\n\n\
-         ## The answer\n\n{}\n\n",
+         ## The answer\n\n",
         version(),
     );
     for check in ["advisories", "bans", "licenses", "sources"] {
@@ -165,7 +165,7 @@ fn version() -> String {
     assert!(output.status.success(), "cargo install --locked cargo-deny");
     let today = Command::new("date").args(["-u", "+%F"]).output().unwrap();
     let today = String::from_utf8_lossy(&today.stdout).trim().to_owned();
-    format!("Given by {version} on {today}:")
+    format!("{version} gave on {today}")
 }
 
 /// Returns what cargo-deny says about one of its subjects, in a line.
