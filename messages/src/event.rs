@@ -11,6 +11,10 @@ const EVENT_DEPTH: usize = MAX_DEPTH + 4;
 /// How many values an event may hold: those of the arguments, those of the return, and its own.
 const EVENT_VALUES: usize = 2 * MAX_VALUES + 1_000;
 
+/// The most bytes of the packed arguments of `event.send` that fire the event of a hook. What is posted stands in them twice, as text
+/// and as the values that it holds: 1 MiB of JSON, as much as an API takes by default, fits in.
+pub const MAX_HOOK_ARGUMENTS: usize = 4 * 1024 * 1024;
+
 /// An event on the bus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {

@@ -50,7 +50,7 @@ pub use calls::{CallsError, calls, compound, is_compound, shown_functions};
 pub use envelope::{
     Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
 };
-pub use event::Event;
+pub use event::{Event, MAX_HOOK_ARGUMENTS};
 pub use event_origin::{EventOrigin, OriginKind};
 pub use event_page::{EventCursor, EventsPage, EventsRequest, MAX_EVENT_PREFIXES, MAX_EVENTS_WAIT};
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};

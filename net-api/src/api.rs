@@ -9,12 +9,13 @@ use saline_client::ParametersOf;
 use saline_client::transport::Context;
 use saline_config::{CorsOrigins, RestCherrypyConfig};
 use saline_daemon::DurationHistogram;
-use tokio::sync::Semaphore;
 
+use crate::client_places::ClientPlaces;
 use crate::event_streams::EventStreams;
 use crate::limits::MAX_LOGINS;
 use crate::master_connection::MasterConnection;
 use crate::static_files::StaticFiles;
+use crate::throttled_logins::ThrottledLogins;
 
 /// The parts of a running API.
 #[derive(Debug)]
@@ -38,8 +39,9 @@ pub(crate) struct Api {
     /// Owns the tasks of event streams, which have nothing to end when the API stops.
     pub(crate) events_context: Context,
     pub(crate) event_streams: Arc<EventStreams>,
-    /// The logins that may be under way.
-    pub(crate) logins: Arc<Semaphore>,
+    /// The places of the logins that are under way.
+    pub(crate) logins: Arc<ClientPlaces>,
+    pub(crate) throttled_logins: Arc<ThrottledLogins>,
     pub(crate) counted: Counted,
 }
 
@@ -70,7 +72,8 @@ impl Api {
             open_hooks: config.webhook_disable_auth,
             events_context: context.child(),
             context,
-            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
+            logins: ClientPlaces::new(MAX_LOGINS),
+            throttled_logins: Arc::default(),
             event_streams: Arc::new(EventStreams::default()),
             counted: Counted::default(),
         })

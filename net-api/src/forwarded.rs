@@ -1,7 +1,7 @@
 //! How a client reached the API: as its connection shows, or as a trusted proxy in front of the API tells.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -9,6 +9,7 @@ use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::http::Extensions;
 use hyper::http::request::Parts;
+use saline_client::transport::Source;
 
 use crate::api::Api;
 
@@ -53,6 +54,21 @@ pub(crate) fn client_address(
         .map(|hop| hop.trim().parse().map(|hop: IpAddr| hop.to_canonical()));
     let told = hops.find(|hop| hop.as_ref().map_or(true, |hop| !trusted.contains(hop)));
     Some(told.and_then(Result::ok).unwrap_or(peer))
+}
+
+/// The source of a request, by which clients share what is bounded for all of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientSource(pub(crate) Source);
+
+impl FromRequestParts<Arc<Api>> for ClientSource {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Infallible> {
+        let address = client_address(&api.trusted_proxies, &parts.extensions, &parts.headers);
+        // Every connection has an address.
+        let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Ok(Self(Source::of(SocketAddr::new(address, 0))))
+    }
 }
 
 /// The origin of the API's own pages, as the browser that sends a request sees it.

@@ -12,12 +12,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use saline_client::transport::Context;
+use saline_client::transport::{Context, Source};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
+use crate::client_places::{ClientPlace, ClientPlaces};
 use crate::forwarded::ClientAddress;
 use crate::limits::{
     HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_HEAD, MAX_HEADERS, TLS_TIMEOUT, WRITE_TIMEOUT,
@@ -28,8 +28,16 @@ use crate::write_timeout::WriteTimeout;
 /// The pause after the system has refused to hand over a connection, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Accepts connections, as a task of `accepting`, until that is cancelled. Further ones than there are places wait in the queue of
-/// the system. Each is a task of `connections`; when `accepting` is cancelled, it answers the request that it has begun, and ends.
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+struct Peer {
+    from: SocketAddr,
+    place: Arc<ClientPlace>,
+}
+
+/// Accepts connections, as a task of `accepting`, until that is cancelled. When there are as many as there may be, the source that has
+/// most of those on which nobody has shown a login loses the oldest of them to a source that has fewer. Each is a task of `connections`;
+/// when `accepting` is cancelled, it answers the request that it has begun, and ends.
 pub(crate) async fn accept(
     listener: TcpListener,
     certificate: Option<Arc<Certificate>>,
@@ -37,9 +45,8 @@ pub(crate) async fn accept(
     accepting: Context,
     connections: Context,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // The semaphore is never closed.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    let places = ClientPlaces::new(MAX_CONNECTIONS);
+    loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -48,27 +55,51 @@ pub(crate) async fn accept(
                 continue;
             }
         };
+        let Some(place) = places.take(Source::of(from)) else {
+            tracing::debug!("{from}: all {MAX_CONNECTIONS} connections are in use");
+            continue;
+        };
+        let peer = Peer {
+            from,
+            place: Arc::new(place),
+        };
         let (certificate, router) = (certificate.clone(), router.clone());
         let accepting = accepting.clone();
         connections.spawn(async move {
-            let _place = place;
-            let stopping = accepting.cancel.cancelled();
-            let stream = bounded(stream);
-            let Some(certificate) = certificate else {
-                return serve(stream, from, router, stopping).await;
-            };
-            let clock = accepting.clock;
-            let handshake = certificate.acceptor().accept(stream);
-            let handshake = tokio::select! {
-                () = accepting.cancel.cancelled() => return,
-                shaken = clock.deadline(clock.after(TLS_TIMEOUT), handshake) => shaken,
-            };
-            match handshake {
-                Ok(Ok(stream)) => serve(stream, from, router, stopping).await,
-                Ok(Err(error)) => tracing::debug!("{from}: no TLS: {error}"),
-                Err(_) => tracing::debug!("{from}: the handshake of TLS took too long"),
+            let place = Arc::clone(&peer.place);
+            tokio::select! {
+                () = connect(bounded(stream), peer, certificate, router, accepting) => {}
+                () = place.given_up() => {
+                    tracing::debug!("{from}: the connection makes room for that of another address");
+                }
             }
         });
+    }
+}
+
+/// Answers the requests of a connection, after the handshake of TLS if there is a certificate.
+async fn connect(
+    stream: WriteTimeout<TcpStream>,
+    peer: Peer,
+    certificate: Option<Arc<Certificate>>,
+    router: Router,
+    accepting: Context,
+) {
+    let from = peer.from;
+    let stopping = accepting.cancel.cancelled();
+    let Some(certificate) = certificate else {
+        return serve(stream, peer, router, stopping).await;
+    };
+    let clock = accepting.clock;
+    let handshake = certificate.acceptor().accept(stream);
+    let handshake = tokio::select! {
+        () = accepting.cancel.cancelled() => return,
+        shaken = clock.deadline(clock.after(TLS_TIMEOUT), handshake) => shaken,
+    };
+    match handshake {
+        Ok(Ok(stream)) => serve(stream, peer, router, stopping).await,
+        Ok(Err(error)) => tracing::debug!("{from}: no TLS: {error}"),
+        Err(_) => tracing::debug!("{from}: the handshake of TLS took too long"),
     }
 }
 
@@ -93,13 +124,15 @@ pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Answers the requests of one connection, until `stopping` and the end of the request that it has begun by then.
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(
     stream: S,
-    from: SocketAddr,
+    Peer { from, place }: Peer,
     router: Router,
     stopping: impl Future<Output = ()>,
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ClientAddress::of(from));
+        let extensions = request.extensions_mut();
+        extensions.insert(ClientAddress::of(from));
+        extensions.insert(Arc::clone(&place));
         router.clone().call(request)
     });
     let connection = http1::Builder::new()
@@ -137,8 +170,13 @@ mod tests {
         (client, WriteTimeout::new(server, WRITE_TIMEOUT))
     }
 
-    fn address() -> SocketAddr {
-        SocketAddr::from(([192, 0, 2, 7], 4_711))
+    fn peer() -> Peer {
+        let from = SocketAddr::from(([192, 0, 2, 7], 4_711));
+        let place = ClientPlaces::new(1).take(Source::of(from)).unwrap();
+        Peer {
+            from,
+            place: Arc::new(place),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -147,7 +185,7 @@ mod tests {
         let router = Router::new().route("/", get(async || vec![b'a'; 1_000_000]));
         client.write_all(GET).await.unwrap();
         let began = Clock.now();
-        let serving = serve(server, address(), router, std::future::pending());
+        let serving = serve(server, peer(), router, std::future::pending());
         let ended = Clock.deadline(Clock.after(10 * WRITE_TIMEOUT), serving);
         ended.await.unwrap();
         let taken = Clock.now() - began;
@@ -179,7 +217,7 @@ mod tests {
             client.read_to_string(&mut answer).await.unwrap();
             answer
         };
-        let ((), answer) = tokio::join!(serve(server, address(), router, stopping), asking);
+        let ((), answer) = tokio::join!(serve(server, peer(), router, stopping), asking);
         assert!(answer.ends_with("done"), "{answer}");
     }
 
@@ -197,7 +235,7 @@ mod tests {
             assert_eq!(client.read(&mut answer).await.unwrap(), 0);
         };
         let began = Clock.now();
-        tokio::join!(serve(server, address(), router, stopping), asking);
+        tokio::join!(serve(server, peer(), router, stopping), asking);
         assert!(Clock.now() - began < HEAD_TIMEOUT);
     }
 }

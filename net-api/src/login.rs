@@ -11,6 +11,7 @@ use saline_client::messages::LoginToken;
 use saline_config::CorsOrigins;
 
 use crate::api::Api;
+use crate::client_places::ClientPlace;
 use crate::cors;
 use crate::error::ApiError;
 use crate::forwarded::OwnOrigin;
@@ -39,6 +40,9 @@ impl FromRequestParts<Arc<Api>> for Login {
         let token = of_request(&parts.method, &parts.headers, &own);
         let token = token.ok_or_else(ApiError::no_login)?;
         api.master.check(token).await?;
+        if let Some(connection) = parts.extensions.get::<Arc<ClientPlace>>() {
+            connection.keep();
+        }
         Ok(Self(token))
     }
 }

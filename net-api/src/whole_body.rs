@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
 use saline_client::transport::Clock;
 
 use crate::api::Api;
@@ -30,6 +31,11 @@ impl FromRequest<Arc<Api>> for WholeBody {
 
 /// Reads a body of at most so many bytes.
 async fn read(mut body: Body, most: usize) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::TooLarge(format!("a body has at most {most} bytes"));
+    // Its length may stand in the head: then the client hears it before it sends all of it.
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame
@@ -38,9 +44,7 @@ async fn read(mut body: Body, most: usize) -> Result<Bytes, ApiError> {
             continue;
         };
         if whole.len() + data.len() > most {
-            return Err(ApiError::TooLarge(format!(
-                "a body has at most {most} bytes"
-            )));
+            return Err(too_large());
         }
         whole.extend_from_slice(&data);
     }

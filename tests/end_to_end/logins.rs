@@ -16,7 +16,7 @@ external_auth:
 ";
 
 /// Runs a command with this standard input, and a home folder of its own.
-fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str) -> CommandOutput {
+pub fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str) -> CommandOutput {
     let mut command = fleet.command(program, arguments);
     command
         .env("HOME", fleet.path("home"))

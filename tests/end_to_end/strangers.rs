@@ -127,7 +127,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// Raises the limit of this process, which holds the strangers.
-fn raise_own_limit() {
+pub fn raise_own_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(

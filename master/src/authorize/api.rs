@@ -2,15 +2,12 @@
 
 use std::borrow::Cow;
 
-use saline_messages::{Arguments, Event, EventTag, PackedArguments};
+use saline_messages::{Arguments, Event, EventTag, MAX_HOOK_ARGUMENTS, PackedArguments};
 
 use super::{About, Action, Allowed, Principal, Refusal};
 
 /// The function of the master by which an API fires the events of its hooks.
 const HOOK_RUNNER: &str = "event.send";
-
-/// The most bytes of the arguments with which a hook's event is fired.
-const MAX_HOOK: usize = 1024 * 1024;
 
 /// Decides what a host of the HTTP API may do in its own name: ask whether the master answers, act for users who log in, and
 /// fire the events of its hooks. No rule gives it more, since whoever takes the host over would have it too.
@@ -59,7 +56,7 @@ pub(crate) fn fires_hook(fun: &str, arguments: &PackedArguments) -> bool {
 /// Returns the tag of the hook's event that a call of a runner fires; none where it fires none, or its arguments are too large for
 /// one.
 pub(crate) fn fired_hook(fun: &str, arguments: &PackedArguments) -> Option<String> {
-    if fun != HOOK_RUNNER || arguments.as_packed().as_bytes().len() > MAX_HOOK {
+    if fun != HOOK_RUNNER || arguments.as_packed().as_bytes().len() > MAX_HOOK_ARGUMENTS {
         return None;
     }
     named_hook(fun, &arguments.unpack().ok()?).map(str::to_owned)

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, State};
 use axum::response::Response;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use saline_client::RunnerSpec;
 use saline_client::data::Value;
-use saline_client::messages::Arguments;
+use saline_client::messages::{Arguments, Event, EventTag, MAX_HOOK_ARGUMENTS};
 
+use super::path_part::PathPart;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::format::Format;
@@ -42,14 +43,15 @@ pub(super) async fn fire(
     State(api): State<Arc<Api>>,
     format: Format,
     HookLogin(login): HookLogin,
-    below: Option<Path<String>>,
+    below: Option<PathPart>,
     headers: HeaderMap,
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
     let tag = match below {
         None => TAG.to_owned(),
-        Some(Path(below)) => format!("{TAG}/{below}"),
+        Some(PathPart(below)) => format!("{TAG}/{below}"),
     };
+    check_tag(&tag)?;
     // What is in no form that is known is there as text all the same.
     let post = lowstate::parsed(&headers, &body).unwrap_or_default();
     let post = match post {
@@ -68,6 +70,7 @@ pub(super) async fn fire(
         positional: vec![Value::from(tag), data],
         named: Vec::new(),
     };
+    check_size(&arguments)?;
     let spec = RunnerSpec::new("event.send").with_arguments(arguments);
     let run = match login {
         // No client of netapi_enable_clients: whoever has a login may fire the events of hooks.
@@ -79,6 +82,30 @@ pub(super) async fn fire(
         Some(error) => Err(ApiError::BadRequest(error)),
         None => Ok(format.answer(Value::map([("success", Value::Bool(true))]))),
     }
+}
+
+/// Checks that an event with this tag, which the path makes, is that of a hook.
+fn check_tag(tag: &str) -> Result<(), ApiError> {
+    let why = match Event::topic(tag) {
+        Ok(_) if EventTag::is_hook(tag) => return Ok(()),
+        Ok(_) => "no part of it may be . or ..".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(ApiError::BadRequest(format!(
+        "no event can have the tag that this path makes: {why}"
+    )))
+}
+
+/// Checks that the master takes the event of a hook by its size.
+fn check_size(arguments: &Arguments) -> Result<(), ApiError> {
+    let packed = arguments.pack();
+    if packed.as_packed().as_bytes().len() <= MAX_HOOK_ARGUMENTS && packed.unpack().is_ok() {
+        return Ok(());
+    }
+    Err(ApiError::TooLarge(format!(
+        "the event of a hook has what was posted twice, as text and as values, in at most {MAX_HOOK_ARGUMENTS} bytes together, and may not \
+         nest too deeply"
+    )))
 }
 
 /// Returns the headers of a request without the sensitive ones, which prove who sent it: events are read by others.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use saline_client::ClientError;
 use saline_client::data::Value;
 use saline_client::messages::{Jid, NetapiClient, RunKind};
 
+use super::path_part::PathPart;
 use crate::api::Api;
 use crate::clients::run_returned;
 use crate::content::Content;
@@ -31,7 +32,7 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     format: Format,
     Login(token): Login,
-    Path(jid): Path<String>,
+    PathPart(jid): PathPart,
 ) -> Result<Response, ApiError> {
     let jid: Jid = jid.parse().map_err(|_| {
         ApiError::BadRequest(format!("{jid:?} is not a jid: a jid has twenty digits"))

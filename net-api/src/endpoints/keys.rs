@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use saline_client::data::Value;
 use saline_client::messages::{NetapiClient, RunKind};
 
+use super::path_part::PathPart;
 use crate::api::Api;
 use crate::clients::run_returned;
 use crate::error::ApiError;
@@ -29,7 +30,7 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     format: Format,
     Login(token): Login,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Response, ApiError> {
     let client = api.master.acting(token, Some(NetapiClient::Wheel)).await?;
     let named = vec![("match".to_owned(), Value::from(id))];

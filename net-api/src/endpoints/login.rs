@@ -17,11 +17,12 @@ use tokio::sync::oneshot;
 use crate::api::Api;
 use crate::error::ApiError;
 use crate::format::Format;
-use crate::forwarded::OwnOrigin;
+use crate::forwarded::{ClientSource, OwnOrigin};
 use crate::limits::LOGIN_TIMEOUT;
 use crate::login::{LoginOrigin, TOKEN_HEADER, set_cookie, write};
 use crate::lowstate::{self, Chunk};
 use crate::temporary_login::TemporaryLogin;
+use crate::throttled_logins::SourceAndUser;
 use crate::whole_body::WholeBody;
 
 /// A login that succeeded. It ends when this is dropped, unless it is kept.
@@ -47,10 +48,11 @@ pub(super) async fn log_in(
     format: Format,
     origin: LoginOrigin,
     own: OwnOrigin,
+    source: ClientSource,
     headers: HeaderMap,
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
-    let login = of_body(&api, &headers, &body).await?;
+    let login = of_body(&api, source, &headers, &body).await?;
     let token = write(login.token);
     let seconds = login.logged_in.expire.saturating_sub(login.logged_in.start) / 1_000;
     let mut response = format.answer(Value::map([(
@@ -95,17 +97,22 @@ impl UserLogin {
 /// Logs in with the credentials of a body.
 pub(super) async fn of_body(
     api: &Arc<Api>,
+    source: ClientSource,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<UserLogin, ApiError> {
     let Value::Map(entries) = lowstate::map(lowstate::parsed(headers, body)?)? else {
         return Err(refused());
     };
-    with(api, &Chunk::new(entries)?).await
+    with(api, source, &Chunk::new(entries)?).await
 }
 
 /// Logs in with the credentials of a chunk.
-pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, ApiError> {
+pub(super) async fn with(
+    api: &Arc<Api>,
+    ClientSource(source): ClientSource,
+    chunk: &Chunk,
+) -> Result<UserLogin, ApiError> {
     let text = |name| {
         let text = chunk
             .text(name)?
@@ -128,15 +135,21 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
         eauth: eauth.clone(),
         token,
     };
-    let place = Arc::clone(&api.logins).try_acquire_owned().map_err(|_| {
-        ApiError::Unavailable("too many logins are under way: try again".to_owned())
-    })?;
+    let of = (source, format!("{eauth} {user}"));
+    if api.throttled_logins.waits(&of) {
+        return Err(has_to_wait());
+    }
+    let place = api.logins.take(source).ok_or_else(too_many)?;
     let (mut answer, answered) = oneshot::channel();
     let asking = Arc::clone(api);
     // A task of its own: when the client goes, the master makes the login all the same, and it has to be ended after that.
     api.context.spawn(async move {
-        let _place = place;
-        let asked = ask_master(&asking, request, &mut answer);
+        let asked = async {
+            tokio::select! {
+                replied = ask_master(&asking, &of, request, &mut answer) => replied,
+                () = place.given_up() => Err(too_many()),
+            }
+        };
         if let Ok(replied) = Clock.deadline(Clock.after(2 * LOGIN_TIMEOUT), asked).await {
             // A login that nobody takes is dropped, and ends.
             let _ = answer.send(replied);
@@ -155,6 +168,10 @@ pub(super) async fn with(api: &Arc<Api>, chunk: &Chunk) -> Result<UserLogin, Api
     })
 }
 
+fn too_many() -> ApiError {
+    ApiError::Unavailable("too many logins are under way: try again".to_owned())
+}
+
 fn has_to_wait() -> ApiError {
     ApiError::Unavailable("logins have to wait now: try again later".to_owned())
 }
@@ -162,10 +179,12 @@ fn has_to_wait() -> ApiError {
 /// The reply to a client that logs in: the login, or why there is none.
 type LoginResult = Result<(LoggedIn, TemporaryLogin), ApiError>;
 
-/// Has the master log a user in, and tries again while logins have to wait and somebody waits for the `answer`. When this is dropped or
+/// Has the master log a user in, and tries again while logins have to wait and somebody waits for the `answer`, unless another one `of` the
+/// same source and user does so. When this is dropped or
 /// fails in the midst, the login is ended: the master makes none with its token after that, however long a check by PAM takes.
 async fn ask_master(
     api: &Arc<Api>,
+    of: &SourceAndUser,
     request: LoginRequest,
     answer: &mut oneshot::Sender<LoginResult>,
 ) -> LoginResult {
@@ -173,6 +192,7 @@ async fn ask_master(
     // check of a password may take longer than a ping, so that pings go on beside it.
     api.master.ping().await?;
     let client = api.master.client().await?;
+    let mut waiting = None;
     loop {
         let login = TemporaryLogin::new(Arc::clone(api), request.token);
         let replied = tokio::select! {
@@ -190,6 +210,10 @@ async fn ask_master(
                 after_ms
             }
         };
+        if waiting.is_none() {
+            let first = api.throttled_logins.wait(of);
+            waiting = Some(first.ok_or_else(has_to_wait)?);
+        }
         // The master has carried nothing out: a client that went does not keep the place.
         tokio::select! {
             () = answer.closed() => return Err(has_to_wait()),

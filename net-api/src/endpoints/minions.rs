@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use hyper::{HeaderMap, StatusCode};
 use saline_client::data::Value;
 use saline_client::messages::LoginToken;
 
+use super::path_part::PathPart;
 use crate::api::Api;
 use crate::clients;
 use crate::deadline::each_in_time;
@@ -31,7 +32,7 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     format: Format,
     Login(token): Login,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Response, ApiError> {
     grains(&api, format, token, &id, "glob").await
 }

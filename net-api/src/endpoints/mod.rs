@@ -11,6 +11,7 @@ mod login;
 mod logout;
 mod metrics;
 mod minions;
+mod path_part;
 mod root;
 mod run;
 mod static_files;

@@ -4,11 +4,12 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use saline_jailed_files::InnerPath;
 
+use super::path_part::PathPart;
 use crate::api::Api;
 use crate::error::ApiError;
 
@@ -36,7 +37,7 @@ const KINDS: [(&str, &str); 14] = [
 /// Serves a file.
 pub(super) async fn file(
     State(api): State<Arc<Api>>,
-    Path(file): Path<String>,
+    PathPart(file): PathPart,
 ) -> Result<Response, ApiError> {
     let root = api.files.root.clone().ok_or_else(absent)?;
     let inner = InnerPath::parse(&file).map_err(|_| absent())?;

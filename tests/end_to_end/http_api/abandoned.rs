@@ -1,19 +1,14 @@
 //! Requests whose clients go, or send only the beginning of what they say, and those whose master is away.
 
-use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use saline_protocol::transport::Clock;
-use saline_testing::Fleet;
 use serde_json::{Value, json};
 
 use super::events::Listener;
-use super::http::{Api, options, write};
+use super::http::Api;
 use super::users::{fleet_with_users, log_in};
 
 /// Sends the beginning of a request.
@@ -78,40 +73,4 @@ fn a_login_is_told_within_seconds_that_the_master_is_away() {
     // Other requests to the master wait half a minute for its restart.
     let waited = Clock.now() - begun;
     assert!(waited < Duration::from_secs(20), "{waited:?}");
-}
-
-#[test]
-fn a_login_ends_within_seconds_when_the_master_goes_while_it_checks_the_password() {
-    // Below the folder that root_dir names.
-    let auth = "external_auth: {file: {^filename: /users, carol: ['.*']}}\n";
-    let mut fleet = Fleet::new("tcp", &format!("{auth}{}", options("")));
-    let users = write(&fleet, "master/users", "");
-    fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
-    fleet.start_master();
-    let api = Api::start(&fleet);
-    assert_eq!(api.ask("/readyz", &[]).status, 200);
-    // The master waits for the file that it reads.
-    fs::remove_file(&users).unwrap();
-    rustix::fs::mkfifoat(rustix::fs::CWD, &users, Mode::from_raw_mode(0o600)).unwrap();
-    let credentials = ["-d", "username=carol&password=any&eauth=file"];
-    std::thread::scope(|scope| {
-        let asking = scope.spawn(|| api.ask("/login", &credentials));
-        let deadline = Clock.after(Duration::from_secs(60));
-        let writes = OFlags::WRONLY | OFlags::NONBLOCK;
-        // There is no writer before there is a reader.
-        let _writer = loop {
-            match rustix::fs::open(&users, writes, Mode::empty()) {
-                Ok(writer) => break writer,
-                Err(error) => assert_eq!(error, Errno::NXIO),
-            }
-            assert!(Clock.now() < deadline, "the master did not read the file");
-            std::thread::yield_now();
-        };
-        fleet.kill_master();
-        let killed = Clock.now();
-        let login = asking.join().unwrap();
-        assert_eq!(login.status, 503, "{login:?}");
-        let waited = Clock.now() - killed;
-        assert!(waited < Duration::from_secs(20), "{waited:?}");
-    });
 }

@@ -1,5 +1,8 @@
 //! The daemon: what it refuses to start with, how it is watched, and what requests may cost.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use saline_testing::Fleet;
 use serde_json::json;
 
@@ -38,6 +41,13 @@ fn requests_have_bounds_and_forms() {
     let api = Api::start(&fleet);
     let large = json!({"username": "a".repeat(2_000)});
     assert_eq!(api.post("/login", "", &large).status, 413);
+    // Before it is sent.
+    let announced = "POST /login HTTP/1.1\r\nHost: api\r\nContent-Length: 2000\r\n\r\n";
+    let mut stream = TcpStream::connect(api.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.write_all(announced.as_bytes()).unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 413");
     let long = format!("X-Long: {}", "a".repeat(64 * 1024));
     assert_eq!(api.ask("/", &["-H", &long]).status, 431);
     assert_eq!(api.ask("/", &["-H", "Accept: image/png"]).status, 406);
