@@ -124,6 +124,14 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
         own.first_key_value().map(|(_, key)| key)
     }
 
+    /// Returns each source with its oldest key, those that have the fewest places first.
+    pub fn oldest_of_each(&self) -> impl Iterator<Item = (Source, &K)> {
+        self.by_count.iter().filter_map(|(_, source)| {
+            let (_, key) = self.by_source.get(source)?.first_key_value()?;
+            Some((*source, key))
+        })
+    }
+
     /// Returns the source that took the place of `key`; none when it has no place.
     pub fn source(&self, key: &K) -> Option<Source> {
         self.taken.get(key).map(|taken| taken.source)

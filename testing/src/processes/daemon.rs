@@ -64,7 +64,7 @@ impl Daemon {
         self.process.kill();
     }
 
-    /// Stops the daemon with SIGTERM, and returns its exit code.
+    /// Stops the daemon with SIGTERM, waits until its log is whole, and returns its exit code.
     ///
     /// # Panics
     /// When it has not ended after [`TIMEOUT`].
@@ -82,14 +82,18 @@ impl Daemon {
         self.process.wait(time)
     }
 
-    /// Waits until the daemon ends by itself, and returns its exit code.
+    /// Waits until the daemon ends by itself and its log is whole, and returns its exit code.
     ///
     /// # Panics
     /// When it has not ended after [`TIMEOUT`].
     #[track_caller]
     pub fn wait(&mut self) -> Option<i32> {
         match self.end(TIMEOUT) {
-            Ok(status) => status.code(),
+            Ok(status) => {
+                // The last lines may still be on their way through the pipe.
+                self.log.wait_for_end();
+                status.code()
+            }
             Err(error) => panic!("{error}; its log:\n{}", self.log.text()),
         }
     }

@@ -89,6 +89,23 @@ impl Log {
         })
     }
 
+    /// Waits until the process, and all to whom it gave its stream, have closed it.
+    ///
+    /// # Panics
+    /// When that takes longer than [`TIMEOUT`].
+    #[track_caller]
+    pub fn wait_for_end(&self) {
+        let state = self.state();
+        let goes_on = |state: &mut LogState| !state.has_ended;
+        let waited = self.grown.wait_timeout_while(state, TIMEOUT, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let log = state.lines.join("\n");
+        assert!(
+            state.has_ended,
+            "the log goes on after its process; it:\n{log}"
+        );
+    }
+
     /// Returns how many lines contain `needle` now.
     pub fn count(&self, needle: &str) -> usize {
         let state = self.state();

@@ -6,9 +6,10 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Context as TransportContext, Endpoint, Result, Source};
+use saline_protocol::transport::{Context as TransportContext, Endpoint, Limits, Result, Source};
 use tokio::io::ReadBuf;
 
 use crate::net::{Candidate, candidates};
@@ -60,6 +61,13 @@ pub trait Dialer: Send + Sync + 'static {
         endpoint: &Endpoint,
     ) -> impl Future<Output = Result<Vec<Candidate>>> + Send {
         candidates(endpoint)
+    }
+
+    /// Returns how long the next attempt to connect may take, all places and the engine's greeting together. The
+    /// default is `limits.connect_timeout`. A carrier on which clients wait for their turns may give more after an
+    /// attempt that was not answered.
+    fn attempt_time(&self, limits: &Limits) -> Duration {
+        limits.connect_timeout
     }
 
     /// Opens a connection to one place, with whatever handshake the backend has below the engine's

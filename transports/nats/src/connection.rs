@@ -10,6 +10,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::ReadBuf;
 
 use crate::client::Link;
+use crate::hello_queue::Welcome;
 use crate::message::{self, Content, HEADER, Numbered};
 use crate::protocol::publish;
 use crate::subjects::Subjects;
@@ -78,6 +79,8 @@ struct State {
     /// Why neither direction goes on. What had arrived before is still read.
     broken: Option<(io::ErrorKind, String)>,
     opening: Opening,
+    /// The place of a server's end of which nothing has come yet.
+    welcome: Option<Welcome>,
 }
 
 /// How far a client is in opening a connection; a server's is open from the beginning.
@@ -138,8 +141,14 @@ impl Connection {
                 },
                 broken: None,
                 opening,
+                welcome: None,
             }),
         })
+    }
+
+    /// Keeps `welcome` until the peer has said something, or the connection is over.
+    pub(crate) fn keep(&self, welcome: Welcome) {
+        self.state().welcome = Some(welcome);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -207,11 +216,13 @@ impl Connection {
             return None;
         }
         state.receiving.next += 1;
+        let welcome = state.welcome.take();
         if let (Side::Client(client), Content::Welcome(server)) = (&self.side, &message.content) {
             client.open(server.instance);
         }
         let outcome = state.take(message.content);
         drop(state);
+        drop(welcome);
         match outcome {
             Ok(Took::Nothing) => None,
             Ok(Took::Wake(waker)) => {
@@ -255,7 +266,9 @@ impl Connection {
         if let Opening::Asked(waker) = &mut state.opening {
             wakers[2] = waker.take();
         }
+        let welcome = state.welcome.take();
         drop(state);
+        drop(welcome);
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use saline_engine::net::{Candidate, candidates};
 use saline_engine::{Dialer, Lifetime};
-use saline_protocol::transport::{Context, Elapsed, Endpoint, Instant, Result, jitter};
+use saline_protocol::transport::{Context, Elapsed, Endpoint, Instant, Limits, Result, jitter};
 use tokio::sync::Notify;
 
 use crate::client::{Connector, Handler, Link, LinkEnd, Next};
 use crate::connection::{ClientSide, Connection, Side};
 use crate::message::{Announcement, Hello};
 use crate::options::NatsOptions;
+use crate::patience::Patience;
 use crate::pipe::{NatsPipe, Owner};
 use crate::protocol::Message;
 use crate::subjects::Subjects;
@@ -28,12 +29,7 @@ const ALL: u64 = 2;
 const REPEAT: Duration = Duration::from_millis(500);
 
 /// The longest pause before a greeting is repeated.
-const MAX_REPEAT: Duration = Duration::from_secs(4);
-
-/// The longest time that a greeting may stay unanswered before its link is given up for one to another server of NATS. At first
-/// it is a server's share of an attempt, and each link that was given up is followed by one of twice the time: when many ask at
-/// once, links that are given up for the next ones are what keeps their turns from coming.
-const MAX_PATIENCE: Duration = Duration::from_secs(24);
+const MAX_REPEAT: Duration = Duration::from_secs(8);
 
 /// How long a server of NATS may not know yet that a master serves, which has begun at another server of NATS.
 const PROPAGATION: Duration = Duration::from_millis(500);
@@ -50,18 +46,19 @@ pub struct NatsDialer {
     options: NatsOptions,
     connector: Connector,
     context: Context,
+    patience: Arc<Patience>,
     attempts: Mutex<Attempts>,
 }
 
-/// What earlier attempts have left.
+/// The attempt that is made, and what earlier ones have left.
 #[derive(Debug, Default)]
 struct Attempts {
     /// The links of these attempts, and of the connection that stands.
     links: Vec<Arc<Lifetime>>,
-    /// The greeting that is not answered yet. It outlives the attempt that sent it.
+    /// When a greeting of this attempt is given up.
+    until: Option<Instant>,
+    /// The greeting that is not answered yet. The turns of the next servers of NATS go on waiting for it.
     asked: Option<Asked>,
-    /// How long the next one may stay unanswered.
-    patience: Duration,
 }
 
 /// A greeting that was sent.
@@ -83,16 +80,19 @@ impl NatsDialer {
     ///
     /// # Errors
     /// `Config` when `ssl` asks for what cannot be.
-    pub(crate) fn new(options: NatsOptions, context: &Context) -> Result<Self> {
+    pub(crate) fn new(
+        options: NatsOptions,
+        patience: Arc<Patience>,
+        context: &Context,
+    ) -> Result<Self> {
         let (authentication, name) = (options.authentication.clone(), options.name.clone());
-        let dialer = Self {
+        Ok(Self {
             connector: Connector::new(authentication, name, context)?,
             options,
             context: context.clone(),
+            patience,
             attempts: Mutex::default(),
-        };
-        dialer.attempts().patience = dialer.first_patience();
-        Ok(dialer)
+        })
     }
 
     /// Returns the endpoint with the servers of NATS as its addresses.
@@ -118,28 +118,32 @@ impl Drop for NatsDialer {
 impl Dialer for NatsDialer {
     type Pipe = NatsPipe;
 
+    fn attempt_time(&self, limits: &Limits) -> Duration {
+        self.patience.attempt(limits.connect_timeout)
+    }
+
     async fn candidates(&self, _endpoint: &Endpoint) -> Result<Vec<Candidate>> {
+        self.attempts().until = Some(self.patient_until());
         candidates(&self.options.shuffled()).await
     }
 
     async fn dial(&self, candidate: &Candidate) -> io::Result<NatsPipe> {
         let clock = self.context.clock;
-        // The answer to a greeting of an earlier attempt is worth more than a new greeting, which waits behind all others.
-        if let Some(asked) = self.asked() {
-            match clock.deadline(asked.until, self.answered(&asked)).await {
-                Ok(Ok(pipe)) => return Ok(pipe),
-                Ok(Err(why)) => tracing::debug!(%why, "a greeting is refused"),
-                Err(Elapsed) => self.lose_patience(),
+        let asked = match self.asked() {
+            // The answer to a greeting that was sent is worth more than a new greeting, which waits behind all others.
+            Some(asked) => asked,
+            None => {
+                // The links of earlier attempts are over by now, and their tasks with them.
+                self.close().await;
+                let until = clock.after(self.share());
+                let asked = clock.deadline(until, self.ask(candidate)).await;
+                asked.unwrap_or_else(|Elapsed| Err(timed_out("no answer in time")))?
             }
-        }
-        // The links of earlier attempts are over by now, and their tasks with them.
-        self.close().await;
-        let asked = self.ask(candidate).await?;
+        };
         let answered = clock.deadline(asked.until, self.answered(&asked)).await;
         answered.unwrap_or_else(|Elapsed| {
             self.lose_patience();
-            let why = "no master answers";
-            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+            Err(timed_out("no master answers"))
         })
     }
 
@@ -157,27 +161,35 @@ impl Dialer for NatsDialer {
 }
 
 impl NatsDialer {
-    /// Returns the greeting of an earlier attempt, if an answer to it may still come.
+    /// Returns the greeting that is not answered, if an answer to it may still come.
     fn asked(&self) -> Option<Asked> {
-        let asked = self.attempts().asked.clone()?;
-        if self.context.clock.now() >= asked.until {
-            self.lose_patience();
-            return None;
+        let mut attempts = self.attempts();
+        let is_over = |asked: &Asked| {
+            let link = asked.connection.link();
+            self.context.clock.now() >= asked.until || link.end().is_some()
+        };
+        if let Some(over) = attempts.asked.take_if(|asked| is_over(asked)) {
+            over.connection.link().close();
         }
-        asked.connection.link().end().is_none().then_some(asked)
+        attempts.asked.clone()
     }
 
-    /// Gives the next greeting more time than the one that was not answered.
+    /// Gives the greeting up, and the next ones more time.
     fn lose_patience(&self) {
-        let mut attempts = self.attempts();
-        if let Some(asked) = attempts.asked.take() {
+        if let Some(asked) = self.attempts().asked.take() {
             asked.connection.link().close();
         }
-        attempts.patience = (attempts.patience * 2).min(MAX_PATIENCE);
+        self.patience.grow();
     }
 
-    /// Returns the share of one server of NATS in the time of an attempt.
-    fn first_patience(&self) -> Duration {
+    /// Returns when the greeting of an attempt that begins now is given up.
+    fn patient_until(&self) -> Instant {
+        let patience = self.patience.greeting(self.context.limits.connect_timeout);
+        self.context.clock.after(patience)
+    }
+
+    /// Returns how long one server of NATS may take to let a client in.
+    fn share(&self) -> Duration {
         let servers = self.options.servers().try_into().unwrap_or(u32::MAX);
         self.context.limits.connect_timeout / servers.max(1)
     }
@@ -219,7 +231,7 @@ impl NatsDialer {
         let asked = Asked {
             head: format!("{} {down}", subjects.hello(&user)),
             since: context.clock.now(),
-            until: context.clock.after(attempts.patience),
+            until: attempts.until.unwrap_or_else(|| self.patient_until()),
             connection,
             id,
             unheard,
@@ -242,7 +254,7 @@ impl NatsDialer {
         attempts.asked = None;
         match opened {
             Ok(()) => {
-                attempts.patience = self.first_patience();
+                self.patience.shrink();
                 let connection = Arc::clone(&asked.connection);
                 Ok(NatsPipe::new(connection, Owner::Client))
             }
@@ -271,6 +283,10 @@ impl NatsDialer {
             }
         }
     }
+}
+
+fn timed_out(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn nobody_serves(subjects: &Subjects, server: &str) -> String {

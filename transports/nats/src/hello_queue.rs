@@ -1,6 +1,6 @@
 //! Greetings that wait to be accepted. Their number is bounded, and no user keeps the others out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::transport::{Source, SourcePlaces};
@@ -9,7 +9,11 @@ use tokio::sync::Notify;
 use crate::client::Link;
 
 /// Greetings that may wait at once.
-const WAITING: usize = 1024;
+const WAITING: usize = 16 * 1024;
+
+/// Connections of one user that may be welcome and have said nothing yet. The others wait here, where a turn costs nothing:
+/// of more than a machine can serve at once, too many would be given up before they are done.
+const WELCOME: usize = 256;
 
 /// A client that asks for a connection.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ pub(crate) struct WaitingHello {
 #[derive(Debug, Default)]
 pub(crate) struct HelloQueue {
     inner: Mutex<Inner>,
-    arrived: Notify,
+    changed: Notify,
 }
 
 /// The user who asks, and the name of the connection.
@@ -34,18 +38,50 @@ type HelloKey = (String, String);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In the order in which they came.
-    order: BTreeMap<u64, HelloKey>,
-    waiting: HashMap<HelloKey, (u64, WaitingHello)>,
+    waiting: HashMap<HelloKey, WaitingHello>,
+    /// Those who wait, of each user in the order in which they came.
     places: SourcePlaces<HelloKey>,
-    last: u64,
+    /// How many of each user are welcome and have said nothing yet.
+    welcome: HashMap<Source, usize>,
 }
 
 impl Inner {
-    fn remove(&mut self, key: &HelloKey) -> Option<WaitingHello> {
-        let (number, hello) = self.waiting.remove(key)?;
-        self.order.remove(&number);
+    /// Takes the oldest greeting of a user of whom one more may be welcome.
+    fn take(&mut self) -> Option<WaitingHello> {
+        let may_come = |source| {
+            self.welcome
+                .get(&source)
+                .is_none_or(|count| *count < WELCOME)
+        };
+        let key = {
+            let mut oldest = self.places.oldest_of_each();
+            oldest.find(|(source, _)| may_come(*source))?.1.clone()
+        };
+        self.places.release(&key);
+        let hello = self.waiting.remove(&key)?;
+        *self.welcome.entry(hello.source).or_default() += 1;
         Some(hello)
+    }
+}
+
+/// The place of a connection that is welcome and has said nothing yet. Dropping it gives the next one its turn.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    source: Source,
+    queue: Arc<HelloQueue>,
+}
+
+impl Drop for Welcome {
+    fn drop(&mut self) {
+        let mut inner = self.queue.inner();
+        if let Some(count) = inner.welcome.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                inner.welcome.remove(&self.source);
+            }
+        }
+        drop(inner);
+        self.queue.changed.notify_one();
     }
 }
 
@@ -55,93 +91,110 @@ impl HelloQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a greeting, unless it repeats one that waits. When there are too many, the user who has most of them loses the
-    /// oldest of his. Returns the one that found no place.
-    pub(crate) fn push(&self, hello: WaitingHello) -> Option<WaitingHello> {
+    /// Adds a greeting, unless it repeats one that waits. Returns false when there are too many: then the user who has most
+    /// of them loses his oldest, or this one where it is his. Its client greets again.
+    pub(crate) fn push(&self, hello: WaitingHello) -> bool {
         let key = (hello.user.clone(), hello.id.clone());
         let mut inner = self.inner();
         if inner.waiting.contains_key(&key) {
-            return None;
+            return true;
         }
-        let (number, source) = (inner.last + 1, hello.source);
-        let Ok(evicted) = inner.places.take_one_of(WAITING, key.clone(), source) else {
-            return Some(hello);
+        let places = &mut inner.places;
+        let Ok(evicted) = places.take_one_of(WAITING, key.clone(), hello.source) else {
+            return false;
         };
-        inner.last = number;
-        inner.order.insert(number, key.clone());
-        inner.waiting.insert(key, (number, hello));
-        let evicted = evicted.and_then(|evicted| inner.remove(&evicted));
+        inner.waiting.insert(key, hello);
+        let evicted = evicted.and_then(|evicted| inner.waiting.remove(&evicted));
         drop(inner);
-        self.arrived.notify_one();
-        evicted
+        self.changed.notify_one();
+        evicted.is_none()
     }
 
-    /// Waits for the next greeting.
+    /// Waits for the next greeting whose turn it is.
     ///
     /// # Cancel safety
     /// No greeting is lost when the future is dropped.
-    pub(crate) async fn next(&self) -> WaitingHello {
+    pub(crate) async fn next(self: &Arc<Self>) -> (WaitingHello, Welcome) {
         loop {
-            let first = {
-                let mut inner = self.inner();
-                let first = inner.order.first_key_value().map(|(_, key)| key.clone());
-                first.and_then(|key| {
-                    inner.places.release(&key);
-                    inner.remove(&key)
-                })
-            };
-            match first {
-                Some(hello) => return hello,
-                None => self.arrived.notified().await,
+            let taken = self.inner().take();
+            match taken {
+                Some(hello) => {
+                    let (source, queue) = (hello.source, Arc::clone(self));
+                    return (hello, Welcome { source, queue });
+                }
+                None => self.changed.notified().await,
             }
         }
     }
 
     /// Takes everything that waits.
     pub(crate) fn clear(&self) -> Vec<WaitingHello> {
-        let inner = std::mem::take(&mut *self.inner());
-        let waiting = inner.waiting.into_values();
-        waiting.map(|(_, hello)| hello).collect()
+        let mut inner = self.inner();
+        inner.places = SourcePlaces::default();
+        std::mem::take(&mut inner.waiting).into_values().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::transport::Source;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
-    fn hello(id: &str) -> WaitingHello {
+    fn hello(user: u32, id: &str) -> WaitingHello {
         WaitingHello {
-            user: "any".to_owned(),
-            source: Source::User(1),
+            user: user.to_string(),
+            source: Source::User(user),
             id: id.to_owned(),
             link: Link::without_task(),
         }
     }
 
-    #[tokio::test]
-    async fn a_greeting_that_is_repeated_keeps_its_turn() {
-        let queue = HelloQueue::default();
-        for id in ["first", "second", "first", "first"] {
-            assert!(queue.push(hello(id)).is_none());
+    /// Returns the greeting whose turn it is now.
+    fn next(queue: &Arc<HelloQueue>) -> Option<(String, Welcome)> {
+        match pin!(queue.next()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready((hello, welcome)) => Some((hello.id, welcome)),
+            Poll::Pending => None,
         }
-        assert_eq!(queue.next().await.id, "first");
-        assert_eq!(queue.next().await.id, "second");
+    }
+
+    #[test]
+    fn a_greeting_that_is_repeated_keeps_its_turn() {
+        let queue = Arc::new(HelloQueue::default());
+        for id in ["first", "second", "first", "first"] {
+            assert!(queue.push(hello(1, id)));
+        }
+        assert_eq!(next(&queue).unwrap().0, "first");
+        assert_eq!(next(&queue).unwrap().0, "second");
         assert!(queue.clear().is_empty());
     }
 
     #[test]
-    fn one_that_waits_is_not_refused_when_it_asks_again() {
-        let queue = HelloQueue::default();
+    fn one_that_waits_keeps_its_place_when_there_are_too_many() {
+        let queue = Arc::new(HelloQueue::default());
         for number in 0..WAITING {
-            assert!(queue.push(hello(&number.to_string())).is_none());
+            assert!(queue.push(hello(1, &number.to_string())));
         }
-        assert_eq!(
-            queue.push(hello("one more")).map(|one| one.id),
-            Some("one more".to_owned())
-        );
-        assert!(queue.push(hello("7")).is_none());
-        assert_eq!(queue.clear().len(), WAITING);
+        assert!(!queue.push(hello(1, "one more")));
+        assert!(queue.push(hello(1, "7")));
+        assert!(!queue.push(hello(2, "of another user")));
+        assert_eq!(next(&queue).unwrap().0, "of another user");
+        assert_eq!(next(&queue).unwrap().0, "1");
+        assert_eq!(queue.clear().len(), WAITING - 2);
+    }
+
+    #[test]
+    fn who_is_welcome_and_says_nothing_keeps_those_of_his_user_alone_waiting() {
+        let queue = Arc::new(HelloQueue::default());
+        for number in 0..=WELCOME {
+            assert!(queue.push(hello(1, &number.to_string())));
+        }
+        let mut silent: Vec<_> = (0..WELCOME).map(|_| next(&queue).unwrap()).collect();
+        assert!(next(&queue).is_none());
+        assert!(queue.push(hello(2, "of another user")));
+        assert_eq!(next(&queue).unwrap().0, "of another user");
+        silent.pop();
+        assert_eq!(next(&queue).unwrap().0, WELCOME.to_string());
     }
 }

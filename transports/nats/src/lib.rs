@@ -13,6 +13,7 @@
 //! | `connection.rs` | its state: numbers, window, end |
 //! | `pipe.rs` | a virtual connection as a pipe |
 //! | `dial.rs` | connecting |
+//! | `patience.rs` | how long a client waits for an answer |
 //! | `hello_queue.rs` | greetings that wait to be accepted, bounded, and shared among users |
 //! | `serving.rs` | the serving side of a link: what arrives, and the connections that stand |
 //! | `claim.rs` | taking a name that nobody else serves |
@@ -34,6 +35,7 @@ mod hello_queue;
 mod listen;
 mod message;
 mod options;
+mod patience;
 mod permissions;
 mod pipe;
 mod protocol;
@@ -56,6 +58,7 @@ use saline_protocol::transport::{
 use dial::NatsDialer;
 use listen::NatsListener;
 use options::NatsOptions;
+use patience::Patience;
 
 /// The largest message of a virtual connection, in bytes.
 const LARGEST_MESSAGE: usize = 32 * 1024;
@@ -80,14 +83,16 @@ fn random_name() -> io::Result<String> {
 }
 
 /// The NATS transport, scheme `nats`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nats;
+#[derive(Debug, Clone, Default)]
+pub struct Nats {
+    patience: Arc<Patience>,
+}
 
 impl Nats {
     /// Returns the transport.
     #[must_use]
-    pub const fn new() -> Self {
-        Self
+    pub fn new() -> Self {
+        Self::default()
     }
 }
 
@@ -135,7 +140,8 @@ impl Connections for Nats {
     type Listener = NatsListener;
 
     fn dialer(&self, endpoint: &Endpoint, context: &Context) -> Result<NatsDialer> {
-        NatsDialer::new(NatsOptions::read(endpoint)?, context)
+        let patience = Arc::clone(&self.patience);
+        NatsDialer::new(NatsOptions::read(endpoint)?, patience, context)
     }
 
     async fn bind(

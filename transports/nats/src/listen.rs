@@ -12,7 +12,7 @@ use tokio_util::sync::DropGuard;
 use crate::FAREWELL;
 use crate::claim;
 use crate::client::{Connector, Link};
-use crate::hello_queue::WaitingHello;
+use crate::hello_queue::{WaitingHello, Welcome};
 use crate::options::NatsOptions;
 use crate::pipe::{NatsPipe, Owner};
 use crate::serving::{HELLO, Serving, WHO};
@@ -128,9 +128,10 @@ impl Listener for NatsListener {
     type Incoming = NatsIncoming;
 
     async fn accept(&mut self) -> io::Result<NatsIncoming> {
-        let hello = self.serving.hellos.next().await;
+        let (hello, welcome) = self.serving.hellos.next().await;
         Ok(NatsIncoming {
             hello,
+            welcome,
             serving: Arc::clone(&self.serving),
         })
     }
@@ -159,6 +160,7 @@ impl Listener for NatsListener {
 #[derive(Debug)]
 pub struct NatsIncoming {
     hello: WaitingHello,
+    welcome: Welcome,
     serving: Arc<Serving>,
 }
 
@@ -177,8 +179,12 @@ impl Incoming for NatsIncoming {
     }
 
     async fn establish(self) -> io::Result<NatsPipe> {
-        let Self { hello, serving } = self;
-        let Some(connection) = serving.establish(&hello)? else {
+        let Self {
+            hello,
+            welcome,
+            serving,
+        } = self;
+        let Some(connection) = serving.establish(&hello, welcome)? else {
             let why = "its greeting was repeated";
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
         };

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::client::{Handler, Link, LinkEnd, Next, broken};
 use crate::connection::{Connection, Side};
-use crate::hello_queue::{HelloQueue, WaitingHello};
+use crate::hello_queue::{HelloQueue, WaitingHello, Welcome};
 use crate::message::{self, Announcement, Content, Hello, NAME, Numbered, VERSION};
 use crate::protocol::{Message, publish};
 use crate::subjects::{Subjects, is_token};
@@ -31,7 +31,7 @@ pub(crate) struct Serving {
     pub(crate) instance: String,
     /// How many links there were.
     epoch: AtomicU64,
-    pub(crate) hellos: HelloQueue,
+    pub(crate) hellos: Arc<HelloQueue>,
     connections: Mutex<HashMap<Box<[u8]>, Arc<Connection>>>,
     claim: Mutex<ClaimState>,
     /// Tells that an answer to the own question has come.
@@ -60,7 +60,7 @@ impl Serving {
             subjects,
             instance: random_name()?,
             epoch: AtomicU64::new(0),
-            hellos: HelloQueue::default(),
+            hellos: Arc::default(),
             connections: Mutex::default(),
             claim: Mutex::default(),
             answered: Notify::new(),
@@ -102,7 +102,11 @@ impl Serving {
     ///
     /// # Errors
     /// When the link has ended.
-    pub(crate) fn establish(&self, hello: &WaitingHello) -> io::Result<Option<Arc<Connection>>> {
+    pub(crate) fn establish(
+        &self,
+        hello: &WaitingHello,
+        welcome: Welcome,
+    ) -> io::Result<Option<Arc<Connection>>> {
         let key = self.key(hello);
         let mut connections = self.connections();
         if let Some(known) = connections.get(&key) {
@@ -113,6 +117,7 @@ impl Serving {
         }
         let head = self.subjects.down(&hello.user, &hello.id);
         let connection = Connection::new(&hello.link, Side::Server(head));
+        connection.keep(welcome);
         connections.insert(key, Arc::clone(&connection));
         drop(connections);
         // Whoever ends the link after this line finds the connection in the table.
@@ -202,9 +207,9 @@ impl ServerHandler {
                 if let Some(known) = known {
                     return serving.welcome_again(&hello, &known);
                 }
-                if let Some(refused) = serving.hellos.push(hello) {
+                if !serving.hellos.push(hello) {
+                    // Not told: whoever waits asks again, and one that is refused does that over a new link.
                     serving.context.count(Metric::PeersRefused);
-                    serving.refuse(&refused, "too many of this user ask for a connection");
                 }
             }
             Hello::Foreign(version, id) => {

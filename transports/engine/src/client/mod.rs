@@ -40,7 +40,7 @@ pub async fn connect<D: Dialer>(
     endpoint: &Endpoint,
     context: Context,
 ) -> Result<Arc<dyn Client>> {
-    let until = context.clock.after(context.limits.connect_timeout);
+    let until = context.clock.after(dialer.attempt_time(&context.limits));
     let first = tokio::select! {
         biased;
         () = context.cancel.cancelled() => return Err(Error::closed()),

@@ -88,7 +88,9 @@ impl<D: Dialer> Supervisor<D> {
         let mut backoff = context.backoff.clone();
         loop {
             context.clock.pause(backoff.next_delay()).await;
-            let until = context.clock.after(context.limits.connect_timeout);
+            let until = context
+                .clock
+                .after(self.dialer.attempt_time(&context.limits));
             match dial(&self.dialer, &self.endpoint, context, until).await {
                 Ok(connection) => return connection,
                 Err(error) => {

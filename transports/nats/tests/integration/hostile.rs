@@ -1,5 +1,6 @@
 //! Strangers who have credentials.
 
+use saline_protocol::transport::Clock;
 use saline_testing::NatsServer;
 
 use crate::support::raw_client::{RawClient, data, publication};
@@ -143,6 +144,30 @@ async fn clients_that_gave_up_before_their_turn_keep_no_places() {
     let web1 = client(&server, AS_WEB1).await;
     assert_eq!(ask(&web1, "fine").await.unwrap(), "fine");
     drop(host);
+}
+
+#[tokio::test]
+async fn of_those_who_say_nothing_few_are_welcome_at_once() {
+    const WELCOME: usize = 256;
+    let Some((server, host)) = served().await else {
+        return;
+    };
+    let mut bad = stranger(&server).await;
+    bad.subscribe("saline.down.bad.*").await;
+    let began = Clock.now();
+    let id = |number: usize| format!("{number:0>22}");
+    let hellos = (0..=WELCOME).flat_map(|number| {
+        let hello = [&[1], id(number).as_bytes()].concat();
+        publication("saline.hello.bad", &hello)
+    });
+    bad.say(&hellos.collect::<Vec<u8>>()).await;
+    bad.hear(&id(WELCOME - 1)).await;
+    // Another user does not wait behind them.
+    let web1 = client(&server, AS_WEB1).await;
+    assert_eq!(ask(&web1, "fine").await.unwrap(), "fine");
+    bad.hear(&id(WELCOME)).await;
+    let silent = host.context.limits.handshake_timeout;
+    assert!(began.elapsed() >= silent, "the last one did not wait");
 }
 
 #[tokio::test]
