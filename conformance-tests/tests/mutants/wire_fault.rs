@@ -79,6 +79,10 @@ pub enum WireFault {
     NoBackoff,
     /// Who vanishes keeps his permits.
     KeepPermits,
+    /// Who vanishes while he waits for a permit takes one with him.
+    KeepPlaces,
+    /// Who waits for a permit is not looked at meanwhile.
+    BlindInLine,
     /// One answer in fifty waits for the next ping.
     LoseWakeups,
     /// One publication in fifty waits for the next.
@@ -158,6 +162,8 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::DialForEver, &["CON-035"]),
     (WireFault::NoBackoff, &["CON-036"]),
     (WireFault::KeepPermits, &["CON-016"]),
+    (WireFault::KeepPlaces, &["CON-038"]),
+    (WireFault::BlindInLine, &["CON-038"]),
     (WireFault::LoseWakeups, &["REQ-014"]),
     (WireFault::LoseNews, &["PUB-019"]),
     (WireFault::ConfirmEarly, &["PUB-001"]),

@@ -283,6 +283,8 @@ pub enum Departure {
 /// - Told once for each peer that was [admitted](ServerControl::admitted), as soon as the server
 ///   notices: at once after a FIN, a reset or a [`disconnect`](ServerControl::disconnect), within two
 ///   [`ping_interval`](super::Limits::ping_interval)s of silence else (`CON-030`).
+/// - A request of a peer may still be handed out after its departure was told: one that had come before, in line for its turn
+///   (`CON-038`). Its answer goes nowhere.
 /// - A peer that was never admitted is not told: strangers cannot fill the stream (`CON-032`).
 /// - The stream holds at most [`Limits::connections`](super::Limits::connections) departures that
 ///   nobody has read; those above are counted in one [`Departure::Missed`] (`CON-033`).

@@ -186,6 +186,9 @@ pub trait ReadPipe: Send + Unpin + 'static {
     /// Returns a look at what arrives from the peer beside the bytes of the pipe, such as QUIC's
     /// acknowledgements, so that a lost packet is not taken for silence. The default has none, and
     /// then every byte is a sign of life.
+    ///
+    /// With it, a peer is judged also while nothing is read from it, because a server has more requests than it may hand
+    /// out: so the number also has to change whenever it is asked for while the peer can send nothing for want of room.
     fn signs_of_life(&self) -> Option<SignsOfLife> {
         None
     }

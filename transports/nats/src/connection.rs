@@ -100,6 +100,8 @@ struct Receiving {
     read: u64,
     /// How many bytes the peer may have sent, as it was told.
     allowed: u64,
+    /// Looks for a sign of life while the peer had no room to give one.
+    blind_looks: u64,
     /// Nothing follows.
     is_over: bool,
     waker: Option<Waker>,
@@ -167,6 +169,16 @@ impl Connection {
     /// Whether nothing but the greeting has come from the peer.
     pub(crate) fn is_fresh(&self) -> bool {
         self.state().receiving.next == 0
+    }
+
+    /// Returns a number that changes when a message has come. It also changes with every look while the window is full: a peer
+    /// that may send no bytes says nothing by its silence.
+    pub(crate) fn signs_of_life(&self) -> u64 {
+        let receiving = &mut self.state().receiving;
+        if receiving.arrived == receiving.allowed {
+            receiving.blind_looks += 1;
+        }
+        receiving.next + receiving.blind_looks
     }
 
     /// Returns the most bytes of one message.

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use saline_engine::{Pipe, ReadPipe, WritePipe};
+use saline_engine::{Pipe, ReadPipe, SignsOfLife, WritePipe};
 use tokio::io::ReadBuf;
 
 use crate::connection::Connection;
@@ -65,6 +65,11 @@ impl Pipe for NatsPipe {
 pub struct NatsReadPipe(Arc<ConnectionEnd>);
 
 impl ReadPipe for NatsReadPipe {
+    fn signs_of_life(&self) -> Option<SignsOfLife> {
+        let connection = Arc::clone(&self.0.connection);
+        Some(Box::new(move || connection.signs_of_life()))
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.0.connection.poll_read(cx, into)
     }

@@ -4,6 +4,7 @@ mod churn;
 mod departures;
 mod endpoints;
 mod hardship;
+mod in_line;
 mod network;
 mod network_faults;
 mod peers;
@@ -383,6 +384,16 @@ pub const ALL: &[Requirement] = &[
         look_at: "a source that is made of a port, or of the number of a connection",
         needs: &[],
         run: |world| Box::pin(peers::one_peer_one_source(world)),
+    },
+    Requirement {
+        id: "CON-038",
+        name: "vanish_in_line",
+        level: Level::Must,
+        sentence: "Clients that vanish while their requests wait unread, or in line because as many as may be are unanswered, are noticed all the same, keep no permit and no place: the request behind theirs is handed out as soon as there is room. Meanwhile other clients connect and subscribe.",
+        why: "One client that asks much must not be able to stop a master.",
+        look_at: "a reader that waits for a permit and watches neither the end nor the silence of its peer; a permit that is granted to whoever has gone; a socket of all clients that is not read meanwhile",
+        needs: &[],
+        run: |world| Box::pin(in_line::vanish_in_line(world)),
     },
     Requirement {
         id: "CON-039",

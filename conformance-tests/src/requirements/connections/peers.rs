@@ -92,15 +92,30 @@ pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
         Bytes::from("still here"),
         "the publication"
     );
-    // All permits are there, and not just one.
-    let asked = join_all((0..PERMITS as u64).map(|n| steady.ask(numbered(n, 16))));
+    all_permits_are_free(&mut host, &steady, PERMITS).await?;
+    let t = topic("t")?;
+    world
+        .eventually(
+            "the subscriptions of clients that vanished are gone",
+            || host.publisher.subscriptions(&t) == 1,
+        )
+        .await
+}
+
+/// Has `steady` ask as much as `host` hands out at once, `permits` requests: all of them are handed out, and not just one.
+pub(super) async fn all_permits_are_free(
+    host: &mut Host,
+    steady: &Caller,
+    permits: usize,
+) -> Outcome {
+    let asked = join_all((0..permits as u64).map(|n| steady.ask(numbered(n, 16))));
     let (replies, answered) = tokio::join!(asked, async {
         let mut held = Vec::new();
-        for n in 0..PERMITS {
+        for n in 0..permits {
             let request = host.requests.next().await;
             held.push(request.map_err(|_| {
                 Failure::new(format!(
-                    "{n} requests are handed out after others have vanished, {PERMITS} are allowed"
+                    "{n} requests are handed out after others have vanished, {permits} are allowed"
                 ))
             })?);
         }
@@ -112,13 +127,7 @@ pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
         let reply = reply.expecting("a request after others have vanished")?;
         ensure_eq!(number(&reply), n, "the reply");
     }
-    let t = topic("t")?;
-    world
-        .eventually(
-            "the subscriptions of clients that vanished are gone",
-            || host.publisher.subscriptions(&t) == 1,
-        )
-        .await
+    Ok(())
 }
 
 /// Has a request made, and returns the peer that the server names for it.

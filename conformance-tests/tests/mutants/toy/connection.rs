@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Delivery, Lost, Metric, Reply, ReplyToken, Request};
 use tokio::io::{AsyncWrite, ReadHalf};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::admission::{Entry, peer};
@@ -60,12 +60,14 @@ pub async fn run(stream: Box<dyn Stream>, core: &ServerCore) {
     };
     let (out, queued) = mpsc::channel::<Frame>(room);
     let (from, to) = tokio::io::split(stream);
+    let is_in_line = AtomicBool::new(false);
     let reader = Reader {
         core,
         number,
         out,
         subscriptions: HashMap::new(),
         permits: Arc::new(Semaphore::new(core.context.limits.requests_in_flight)),
+        is_in_line: &is_in_line,
         end: &end,
         admitted: &admitted,
     };
@@ -74,7 +76,7 @@ pub async fn run(stream: Box<dyn Stream>, core: &ServerCore) {
         () = end.cancelled() => Ok(()),
         () = too_late(core, &admitted) => Err(io::ErrorKind::InvalidData.into()),
         done = reader.read(from) => done,
-        done = write(to, &outbox, queued, &told, core) => done,
+        done = write(to, &outbox, queued, (&told, &is_in_line), core) => done,
     };
     if let Err(error) = ended {
         let refused = error.kind() == io::ErrorKind::InvalidData;
@@ -102,7 +104,7 @@ async fn write(
     mut to: impl AsyncWrite + Unpin,
     outbox: &Outbox,
     mut queued: mpsc::Receiver<Frame>,
-    told: &Notify,
+    (told, is_in_line): (&Notify, &AtomicBool),
     core: &ServerCore,
 ) -> io::Result<()> {
     let ping = core.context.limits.ping_interval / 2;
@@ -127,7 +129,12 @@ async fn write(
                 drop(permits);
             }
             Some(frame) = queued.recv() => wire::write(&mut to, &frame).await?,
+            // It is these pings that notice the end of a peer that is not read.
             () = Clock.pause(ping) => {
+                let is_blind = core.kind.fault == WireFault::BlindInLine;
+                if is_blind && is_in_line.load(Ordering::Relaxed) {
+                    continue;
+                }
                 if std::mem::take(&mut untold) {
                     wire::write(&mut to, &Frame::new(wire::ADMITTED, 0, "")).await?;
                 }
@@ -144,6 +151,8 @@ struct Reader<'a> {
     subscriptions: HashMap<u64, DropGuard>,
     /// Those of this connection: one that does not read its answers is not read either.
     permits: Arc<Semaphore>,
+    /// A request of it waits for a permit of the server.
+    is_in_line: &'a AtomicBool,
     end: &'a CancellationToken,
     admitted: &'a Arc<AtomicBool>,
 }
@@ -191,7 +200,9 @@ impl Reader<'_> {
         let (core, request) = (self.core, frame.number);
         // They are never closed.
         let own = Arc::clone(&self.permits).acquire_owned().await.unwrap();
-        let permit = Arc::clone(&core.permits).acquire_owned().await.unwrap();
+        self.is_in_line.store(true, Ordering::Relaxed);
+        let permit = self.permit().await;
+        self.is_in_line.store(false, Ordering::Relaxed);
         let connection = self.number;
         let token = ReplyToken {
             connection,
@@ -205,6 +216,21 @@ impl Reader<'_> {
         // Requests of connections that are gone may still stand there, and their permits are free.
         let request = Request::new(peer, frame.body, reply);
         let _ = core.inbox.send(request).await;
+    }
+
+    /// Waits for a permit of the server.
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        let waiting = Arc::clone(&self.core.permits).acquire_owned();
+        if self.core.kind.fault != WireFault::KeepPlaces {
+            return waiting.await.unwrap();
+        }
+        let (granted, permit) = oneshot::channel();
+        self.core.context.spawn(async move {
+            if let Err(permit) = granted.send(waiting.await.unwrap()) {
+                permit.forget();
+            }
+        });
+        permit.await.unwrap()
     }
 
     async fn subscribe(&mut self, frame: Frame) -> io::Result<()> {

@@ -98,6 +98,26 @@ fn numbered(number: u64, content: Content<'_>) -> Vec<u8> {
 }
 
 #[test]
+fn silence_says_nothing_while_the_window_is_full() {
+    let ends = Ends::open();
+    let look = || (ends.server.signs_of_life(), ends.server.signs_of_life());
+    let (before, then) = look();
+    assert_eq!(before, then, "nothing has come");
+    assert!(write(&ends.client, b"x").is_ready());
+    ends.carry();
+    let (after, then) = look();
+    assert!(after != before && after == then, "one message has come");
+    while write(&ends.client, &[0; 1000]).is_ready() {
+        ends.carry();
+    }
+    let (full, then) = look();
+    assert_ne!(full, then, "it can say nothing");
+    assert!(read(&ends.server, 1 << 20).is_ready());
+    let (read, then) = look();
+    assert_eq!(read, then, "it has room again");
+}
+
+#[test]
 fn a_client_publishes_where_the_server_says() {
     let ends = Ends::open();
     assert_eq!(
