@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use saline_testing::{CommandOutput, Fleet};
 
 const RULES: &str = "auto_accept: True
@@ -162,6 +163,39 @@ fn a_user_runs_what_the_rules_allow_and_nothing_else() {
         "{audited}"
     );
     assert!(!audited.contains("correct horse") && !audited.contains("wrong\""));
+}
+
+#[test]
+fn a_group_has_its_rules_and_permissive_acl_adds_those_of_everybody() {
+    let rules = RULES.replace("    '*'", "    ops%: [test.echo]\n    '*'");
+    let mut fleet = start(&rules);
+    let users = fleet.path("master/users");
+    let text = fs::read_to_string(&users).unwrap();
+    let in_group: String = text
+        .lines()
+        .map(|line| format!("{line}:dev,ops\n"))
+        .collect();
+    fs::write(&users, in_group).unwrap();
+    let runs = |fleet: &Fleet, user: &str, order: &[&str]| {
+        let output = as_user(fleet, user, "correct horse", order);
+        output.code == Some(0)
+    };
+    let (ping, echo, version) = (
+        ["m1", "test.ping"],
+        ["m1", "test.echo", "x"],
+        ["m1", "test.version"],
+    );
+    // Alice has her own rules too, and bob those of the group alone.
+    assert!(runs(&fleet, "alice", &ping) && runs(&fleet, "alice", &echo));
+    assert!(runs(&fleet, "bob", &echo) && !runs(&fleet, "bob", &ping));
+    assert!(!runs(&fleet, "alice", &version) && !runs(&fleet, "bob", &version));
+    fleet.master_options = format!("permissive_acl: True\n{rules}");
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    let is_permissive = (0..100).any(|_| runs(&fleet, "bob", &version));
+    assert!(is_permissive, "the master reads its file again");
+    assert!(runs(&fleet, "alice", &version) && runs(&fleet, "alice", &ping));
+    assert!(runs(&fleet, "bob", &echo) && !runs(&fleet, "bob", &ping));
 }
 
 /// Returns the number of logins that `auth.revoke` says it has ended.
