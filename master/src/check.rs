@@ -67,6 +67,7 @@ pub(crate) fn check(
         let found = UserFile::check(path);
         warnings.extend(found.unwrap_or_else(|error| Some(error.to_string())));
     }
+    warnings.extend(ServedFiles::not_served(config));
     let reactions = &config.reactor.reactions;
     if !reactions.is_empty() {
         let served = Arc::new(ServedFiles::of(config));

@@ -304,16 +304,42 @@ impl<'a> Compiler<'a> {
         }
         let request = self.request(environment, "top", "top.sls", Document::Top, &Value::Null);
         match self.environments.render(environment, &request) {
-            Ok(content) => Some(Top {
-                environment: environment.to_owned(),
-                request: Rc::new(request),
-                content: Rc::new(content),
-            }),
+            Ok(content) => {
+                let top = Top {
+                    environment: environment.to_owned(),
+                    request: Rc::new(request),
+                    content: Rc::new(content),
+                };
+                self.check_sections(&top);
+                Some(top)
+            }
             Err(error) => {
                 let hint = self.grain_hint(&error);
                 self.errors.push(format!("{error}{hint}"));
                 None
             }
+        }
+    }
+
+    /// Tells what a top file has that is of no environment, and would leave out what it names without a word.
+    fn check_sections(&mut self, top: &Top) {
+        let known = self.environments.names();
+        let mut wrong = |steps: &[Step], why: &str| {
+            let part = Part {
+                environment: &top.environment,
+                request: &top.request,
+                steps,
+            };
+            self.wrong_in(part, why);
+        };
+        let sections = match &*top.content {
+            Value::Null => return,
+            Value::Map(sections) => sections,
+            _ => return wrong(&[], "a top file takes a mapping of environments to targets"),
+        };
+        for (name, _) in sections.iter().filter(|(name, _)| !known.contains(name)) {
+            let why = format!("`pillar_roots` has no environment {name:?}");
+            wrong(&[Step::key(name)], &why);
         }
     }
 

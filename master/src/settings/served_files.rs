@@ -1,9 +1,9 @@
 //! The environments that are served, and who may read them, by the present settings.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use saline_config::{FileOptions, MasterConfig};
+use saline_config::{FileOptions, MasterConfig, Paths};
 use saline_jailed_files::{InnerPath, PathError};
 use saline_messages::{FileRefusal, MAX_ENVIRONMENT, MinionId};
 use saline_targeting::{Candidate, CompiledTarget, Glob, Inclusion, TextPattern};
@@ -40,8 +40,12 @@ impl ServedFiles {
     /// Reads the options. A rule that cannot be read lets nobody in, and the log says why.
     pub(crate) fn of(config: &MasterConfig) -> Self {
         let files: &FileOptions = &config.files;
+        for why in Self::not_served(config) {
+            tracing::error!("{why}");
+        }
         let environments = files.environments(&config.paths.root_dir);
-        let environments = environments.into_iter().map(|(name, roots)| {
+        let environments = environments.into_iter().map(|(name, mut roots)| {
+            roots.retain(|root| own_folder_below(root, &config.paths).is_none());
             let readers = match files.rule(&name, &config.assignments) {
                 Ok(None) => Readers::Everybody,
                 Ok(Some(rule)) => Readers::Included(rule),
@@ -68,6 +72,22 @@ impl ServedFiles {
             receive: files.receive,
             receive_max: files.receive_max,
         }
+    }
+
+    /// Returns why folders of `file_roots` are not served: every minion could read the master's keys there.
+    pub(crate) fn not_served(config: &MasterConfig) -> Vec<String> {
+        let environments = config.files.environments(&config.paths.root_dir);
+        let roots = environments.values().flatten();
+        let not_served = roots.filter_map(|root| {
+            let own = own_folder_below(root, &config.paths)?;
+            Some(format!(
+                "the folder {} of file_roots is not served: it holds {}, with what the master keeps for itself; move the files to \
+                 a folder of their own",
+                root.display(),
+                own.display()
+            ))
+        });
+        not_served.collect()
     }
 
     /// Returns the names of all environments.
@@ -157,10 +177,39 @@ impl Environment {
     }
 }
 
+/// Returns the folder of the master alone that a root is, or that lies below it, if there is one.
+fn own_folder_below<'a>(root: &Path, paths: &'a Paths) -> Option<&'a Path> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let root = real(root);
+    let mut folders = paths.folders().into_iter();
+    folders.find(|own| real(own).starts_with(&root))
+}
+
 /// Reads a path of a minion.
 pub(crate) fn inner_path(text: &str) -> Result<InnerPath, FileRefusal> {
     InnerPath::parse(text).map_err(|error: PathError| {
         tracing::debug!("a path is refused: {error}");
         FileRefusal::BadPath
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_that_holds_what_is_the_masters_own_is_not_served() {
+        let paths = Paths::master();
+        for (root, own) in [
+            ("/srv/saline", None),
+            ("/", Some("/etc/saline/pki/master")),
+            ("/etc", Some("/etc/saline/pki/master")),
+            ("/etc/saline/pki/master", Some("/etc/saline/pki/master")),
+            ("/var/lib", Some("/var/lib/saline/master")),
+            ("/var/cache/saline/master/minions", None),
+        ] {
+            let found = own_folder_below(Path::new(root), &paths);
+            assert_eq!(found, own.map(Path::new), "{root}");
+        }
+    }
 }

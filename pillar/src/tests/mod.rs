@@ -241,6 +241,28 @@ fn mistakes_are_told_with_their_places() {
 }
 
 #[test]
+fn a_top_file_of_no_environment_is_a_mistake() {
+    for (top, expected) in [
+        ("", None),
+        (
+            "- base\n",
+            Some("1:1: a top file takes a mapping of environments to targets"),
+        ),
+        (
+            "base:\n  '*': [a]\npord:\n  '*': [a]\n",
+            Some("3:1: `pillar_roots` has no environment \"pord\""),
+        ),
+    ] {
+        let pillar = compiled(&[("base/top.sls", top), ("base/a.sls", "a: 1\n")]);
+        let expected: Vec<String> = expected
+            .map(|why| format!("/srv/pillar/top.sls:{why}"))
+            .into_iter()
+            .collect();
+        assert_eq!(pillar.errors, expected, "{top}");
+    }
+}
+
+#[test]
 fn files_are_checked_for_all_targets_and_each_by_itself() {
     let tree = tree(&[
         (
