@@ -22,12 +22,12 @@ const LATE: Duration = PING;
 /// The time in which a thread that is busy may wait so long for a core.
 const WINDOW: Duration = Duration::from_millis(400);
 
-/// What a watch has seen: the most, in milliseconds.
+/// The longest times that a watch has seen, in milliseconds.
 #[derive(Debug, Default)]
 struct Seen {
-    /// By which a thread of the watch's own ran late.
+    /// The longest time by which the watch's own thread ran late.
     late: AtomicU64,
-    /// For which a thread of this process waited for a core within a window, where the system tells.
+    /// The longest time for which a thread of this process waited for a core within a window; zero where the system does not tell.
     waited: AtomicU64,
 }
 

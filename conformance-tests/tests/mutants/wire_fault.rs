@@ -81,7 +81,7 @@ pub enum WireFault {
     KeepPermits,
     /// Who vanishes while he waits for a permit takes one with him.
     KeepPlaces,
-    /// Who waits for a permit is not looked at meanwhile.
+    /// The server looks neither for the end nor for the silence of a peer whose request waits for a permit.
     BlindInLine,
     /// One answer in fifty waits for the next ping.
     LoseWakeups,

@@ -85,7 +85,8 @@ pub struct Limits {
     /// way is no silence (`LIM-010`). 5 s.
     pub ping_interval: Duration,
     /// How long `connect` tries before it says `Unreachable`, all addresses and the handshake together;
-    /// each attempt to reconnect may take as long. 5 s.
+    /// each attempt to reconnect may take as long. A backend whose clients wait in line for their server may give more
+    /// after an attempt that nobody answered. 5 s.
     pub connect_timeout: Duration,
     /// How long a peer may take for the whole of the backend's own handshake before the server closes
     /// its connection, however busy it is with it (`SEC-004`, `SEC-007`). 5 s.

@@ -34,7 +34,7 @@ pub(super) async fn unsent_requests_wait(world: Arc<World>) -> Outcome {
         };
         join_all((0..COUNT as u64).map(ask))
     });
-    // What finds room on the way has been taken by then.
+    // By then the link has taken every request for which it has room.
     world.clock().pause(PING * 5).await;
     host.kill().await?;
     drop((first, held));
