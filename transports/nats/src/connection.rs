@@ -10,7 +10,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::ReadBuf;
 
 use crate::client::Link;
-use crate::hello_queue::Welcome;
+use crate::hello_queue::WelcomePlace;
 use crate::message::{self, Content, HEADER, Numbered};
 use crate::protocol::publish;
 use crate::subjects::Subjects;
@@ -80,7 +80,7 @@ struct State {
     broken: Option<(io::ErrorKind, String)>,
     opening: Opening,
     /// The place of a server's end of which nothing has come yet.
-    welcome: Option<Welcome>,
+    welcome: Option<WelcomePlace>,
 }
 
 /// How far a client is in opening a connection; a server's is open from the beginning.
@@ -149,7 +149,7 @@ impl Connection {
     }
 
     /// Keeps `welcome` until the peer has said something, or the connection is over.
-    pub(crate) fn keep(&self, welcome: Welcome) {
+    pub(crate) fn keep(&self, welcome: WelcomePlace) {
         self.state().welcome = Some(welcome);
     }
 

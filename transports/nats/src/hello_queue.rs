@@ -66,12 +66,12 @@ impl Inner {
 
 /// The place of a connection that is welcome and has said nothing yet. Dropping it gives the next one its turn.
 #[derive(Debug)]
-pub(crate) struct Welcome {
+pub(crate) struct WelcomePlace {
     source: Source,
     queue: Arc<HelloQueue>,
 }
 
-impl Drop for Welcome {
+impl Drop for WelcomePlace {
     fn drop(&mut self) {
         let mut inner = self.queue.inner();
         if let Some(count) = inner.welcome.get_mut(&self.source) {
@@ -114,13 +114,13 @@ impl HelloQueue {
     ///
     /// # Cancel safety
     /// No greeting is lost when the future is dropped.
-    pub(crate) async fn next(self: &Arc<Self>) -> (WaitingHello, Welcome) {
+    pub(crate) async fn next(self: &Arc<Self>) -> (WaitingHello, WelcomePlace) {
         loop {
             let taken = self.inner().take();
             match taken {
                 Some(hello) => {
                     let (source, queue) = (hello.source, Arc::clone(self));
-                    return (hello, Welcome { source, queue });
+                    return (hello, WelcomePlace { source, queue });
                 }
                 None => self.changed.notified().await,
             }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Returns the greeting whose turn it is now.
-    fn next(queue: &Arc<HelloQueue>) -> Option<(String, Welcome)> {
+    fn next(queue: &Arc<HelloQueue>) -> Option<(String, WelcomePlace)> {
         match pin!(queue.next()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready((hello, welcome)) => Some((hello.id, welcome)),
             Poll::Pending => None,

@@ -12,7 +12,7 @@ use tokio_util::sync::DropGuard;
 use crate::FAREWELL;
 use crate::claim;
 use crate::client::{Connector, Link};
-use crate::hello_queue::{WaitingHello, Welcome};
+use crate::hello_queue::{WaitingHello, WelcomePlace};
 use crate::options::NatsOptions;
 use crate::pipe::{NatsPipe, Owner};
 use crate::serving::{HELLO, Serving, WHO};
@@ -160,7 +160,7 @@ impl Listener for NatsListener {
 #[derive(Debug)]
 pub struct NatsIncoming {
     hello: WaitingHello,
-    welcome: Welcome,
+    welcome: WelcomePlace,
     serving: Arc<Serving>,
 }
 

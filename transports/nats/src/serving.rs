@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::client::{Handler, Link, LinkEnd, Next, broken};
 use crate::connection::{Connection, Side};
-use crate::hello_queue::{HelloQueue, WaitingHello, Welcome};
+use crate::hello_queue::{HelloQueue, WaitingHello, WelcomePlace};
 use crate::message::{self, Announcement, Content, Hello, NAME, Numbered, VERSION};
 use crate::protocol::{Message, publish};
 use crate::subjects::{Subjects, is_token};
@@ -105,7 +105,7 @@ impl Serving {
     pub(crate) fn establish(
         &self,
         hello: &WaitingHello,
-        welcome: Welcome,
+        welcome: WelcomePlace,
     ) -> io::Result<Option<Arc<Connection>>> {
         let key = self.key(hello);
         let mut connections = self.connections();
