@@ -17,7 +17,7 @@ external_auth:
 ";
 
 /// Runs a command with this standard input, and a home folder of its own.
-pub fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str) -> CommandOutput {
+fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str) -> CommandOutput {
     let mut command = fleet.command(program, arguments);
     command
         .env("HOME", fleet.path("home"))
@@ -31,17 +31,18 @@ pub fn with_input(fleet: &Fleet, program: &str, arguments: &[&str], input: &str)
     CommandOutput::from(child.wait_with_output().unwrap())
 }
 
+/// Returns the line that `saline-key --hash-password` makes of a password.
+pub fn hash_of(fleet: &Fleet, password: &str) -> String {
+    let line = format!("{password}\n");
+    let hashed = with_input(fleet, "saline-key", &["--hash-password"], &line);
+    hashed.expect(0).stdout.trim().to_owned()
+}
+
 /// Starts a master with these rules, whose file of users has alice and bob, and a minion.
 fn start(options: &str) -> Fleet {
     let mut fleet = Fleet::new("tcp", options);
     fs::create_dir(fleet.path("home")).unwrap();
-    let hashed = with_input(
-        &fleet,
-        "saline-key",
-        &["--hash-password"],
-        "correct horse\n",
-    );
-    let hash = hashed.expect(0).stdout.trim().to_owned();
+    let hash = hash_of(&fleet, "correct horse");
     let users = fleet.path("master/users");
     fs::create_dir(fleet.path("master")).unwrap();
     fs::write(&users, format!("alice:{hash}\nbob:{hash}\n")).unwrap();

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::http::{Api, options, write};
 use super::users::log_in;
-use crate::logins::with_input;
+use crate::logins::hash_of;
 
 const CREDENTIALS: [&str; 2] = ["-d", "username=carol&password=correct horse&eauth=file"];
 
@@ -56,13 +56,7 @@ fn writer(pipe: &Path) -> File {
 fn a_login_whose_check_takes_long_succeeds_and_keeps_nobody_waiting() {
     let (fleet, users) = start();
     let api = Api::start(&fleet);
-    let hashed = with_input(
-        &fleet,
-        "saline-key",
-        &["--hash-password"],
-        "correct horse\n",
-    );
-    let hash = hashed.expect(0).stdout.trim().to_owned();
+    let hash = hash_of(&fleet, "correct horse");
     let ping =
         |fun: &str, arg: u32| json!({"client": "local", "tgt": "*", "fun": fun, "arg": [arg]});
     let login = std::thread::scope(|scope| {
