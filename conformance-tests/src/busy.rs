@@ -10,14 +10,13 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 use tokio_util::sync::CancellationToken;
 
-use crate::kit::PING;
 use crate::{Failure, Outcome};
 
 /// How long the watch rests each time.
 const REST: Duration = Duration::from_millis(20);
 
 /// How much later than asked a thread may run before times that were measured mean little.
-const LATE: Duration = PING;
+const LATE: Duration = Duration::from_millis(200);
 
 /// The time in which a thread that is busy may wait so long for a core.
 const WINDOW: Duration = Duration::from_millis(400);

@@ -18,8 +18,8 @@ MUST: without it a backend is not one. SHOULD: a backend that does without decla
 its reason. Where a requirement applies only to some backends, what they declare decides, before
 anything runs.
 
-Time-outs and link pings come from `Limits`; the suite sets pings of 200 ms. Where an upper bound on time is
-promised, the suite waits three times as long; lower bounds are exact.
+Time-outs and link pings come from `Limits`; the suite sets pings of 500 ms where silence or a loss is tested.
+Where an upper bound on time is promised, the suite waits three times as long; lower bounds are exact.
 ";
 
 /// The page `docs/transport-contract.md`.

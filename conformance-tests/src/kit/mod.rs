@@ -29,5 +29,5 @@ pub(crate) use script::{Script, recorded};
 pub use seed::{Dice, seed};
 pub(crate) use seed::{SEED, digest, nextest_run};
 pub use topics::{exact, prefix, topic};
-pub(crate) use world::RawAt;
+pub(crate) use world::{LATE, RawAt};
 pub use world::{PING, TEST_TIMEOUT, World};

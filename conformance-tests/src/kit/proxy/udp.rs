@@ -64,7 +64,8 @@ pub(super) async fn front(
 }
 
 async fn connect(server: SocketAddr) -> std::io::Result<UdpSocket> {
-    let up = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
+    // Not any address: a port taken of all of them could be that of a server which comes back.
+    let up = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     up.connect(server).await?;
     Ok(up)
 }

@@ -20,7 +20,7 @@ const LEFT: usize = 700;
 
 /// One client's life. Every other one goes without a goodbye.
 async fn life(world: &World, host: &Host, n: u64) -> Outcome {
-    let caller = world.client(host).await?;
+    let caller = world.client_with(host, world.with_short_pings()).await?;
     let reply = caller.ask(numbered(n, 1000)).await.expecting("a request")?;
     ensure_eq!(number(&reply), n, "the reply");
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
@@ -38,7 +38,9 @@ pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
     const WARM: u64 = 40;
     const ROUNDS: u64 = 7;
     const EACH: u64 = 100;
-    let host = world.serve().await?.echoing(&world);
+    // Whoever goes without a goodbye is noticed soon, whatever the backend has to notice it by.
+    let host = world.serve_with(world.with_short_pings()).await?;
+    let host = host.echoing(&world);
     let settled = Usage::now()?;
     for n in 0..WARM {
         life(&world, &host, n).await?;
@@ -65,9 +67,9 @@ pub(super) async fn of_connections(world: Arc<World>) -> Outcome {
     const ROUNDS: u64 = 20;
     const EACH: u64 = 100;
     const BYTES: usize = 100;
-    let mut host = world.serve().await?;
+    let mut host = world.serve_with(world.unhurried()).await?;
     // A client that need not wait before it tries again.
-    let (mut context, counters) = world.context();
+    let (mut context, counters) = world.context_with(world.unhurried());
     context.backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(2));
     let caller = world.try_client_in(&host.bound, (context, counters)).await;
     let caller = caller.expecting("connecting to a server that is up")?;
@@ -99,11 +101,12 @@ pub(super) async fn of_connections(world: Arc<World>) -> Outcome {
 
 pub(super) async fn of_servers(world: Arc<World>) -> Outcome {
     const WARM: u64 = 10;
-    const ROUNDS: u64 = 60;
+    const ROUNDS: u64 = 40;
     let mut warm = Usage::now()?;
     for round in 0..WARM + ROUNDS {
-        let host = world.serve().await?.echoing(&world);
-        let staying = world.client(&host).await?;
+        let host = world.serve_with(world.with_short_pings()).await?;
+        let host = host.echoing(&world);
+        let staying = world.client_with(&host, world.with_short_pings()).await?;
         life(&world, &host, round).await?;
         if round % 3 == 0 {
             staying.shut_down().await?;

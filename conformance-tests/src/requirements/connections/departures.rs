@@ -18,7 +18,8 @@ enum Way {
 }
 
 pub(super) async fn told_once(world: Arc<World>) -> Outcome {
-    let mut host = world.serve().await?;
+    let limits = world.with_short_pings();
+    let mut host = world.serve_with(limits.clone()).await?;
     let mut ways = vec![Way::ShutDown, Way::Cut, Way::ShutDown];
     match world.backend().wire() {
         Some(Wire::Udp) => ways.push(Way::Vanish),
@@ -26,7 +27,7 @@ pub(super) async fn told_once(world: Arc<World>) -> Outcome {
         None => {}
     }
     // Who stays is not told, whatever becomes of the others.
-    let staying = world.client(&host).await?;
+    let staying = world.client_with(&host, limits.clone()).await?;
     admit(&mut host, &staying).await?;
     for way in ways {
         let proxy = match way {
@@ -34,7 +35,7 @@ pub(super) async fn told_once(world: Arc<World>) -> Outcome {
             Way::Reset | Way::Vanish => Some(Proxy::start(&world, &host.bound).await?),
         };
         let at = proxy.as_ref().map_or(&host.bound, |proxy| &proxy.at);
-        let caller = world.try_client(at, world.limits()).await;
+        let caller = world.try_client(at, limits.clone()).await;
         let caller = caller.expecting("connecting to a server that is up")?;
         let peer = admit(&mut host, &caller).await?;
         // A second time changes nothing.

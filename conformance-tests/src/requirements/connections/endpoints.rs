@@ -1,6 +1,7 @@
 //! Endpoints: names, ports, paths.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{ErrorKind, ServeAt};
@@ -14,7 +15,8 @@ pub(super) async fn server_absent(world: Arc<World>) -> Outcome {
     let host = world.serve().await?;
     let at = host.bound.clone();
     host.kill().await?;
-    let limits = world.limits();
+    let mut limits = world.limits();
+    limits.connect_timeout = Duration::from_secs(2);
     for _ in 0..3 {
         let started = world.clock().now();
         let outcome = world.try_client(&at, limits.clone()).await;

@@ -13,14 +13,14 @@ use crate::{Expecting, Outcome, Wire};
 pub(super) async fn long_message(world: Arc<World>) -> Outcome {
     /// Bytes in a second; a message takes three times as long as a peer may be silent, and is larger than what sockets of
     /// the system take of it at once, so that whoever writes it waits as well.
-    const PACE: usize = 8_000_000;
+    const PACE: usize = 5_000_000;
     let size = PACE * 6 * PING.as_millis() as usize / 1000;
-    let (host, proxy, caller) = stage(&world).await?;
+    let (host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
     let host = host.echoing(&world);
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     proxy.throttle(PACE);
     let asked = payload(1, size);
-    let reply = caller.ask(asked.clone()).await;
+    let reply = caller.ask_within(asked.clone(), TEST_TIMEOUT * 2).await;
     let reply = reply.expecting("a request and a reply that take longer than two pings")?;
     ensure!(reply == asked, "the reply is not what was sent");
     host.publish(&topic("t")?, asked.clone()).await?;
@@ -66,7 +66,7 @@ pub(super) async fn refused_subscription(world: Arc<World>) -> Outcome {
         host.publish(&topic("t")?, numbered(1, 8)).await?;
         let (_, payload) = modest.message().await?;
         ensure_eq!(number(&payload), 1, "the publication to another subscriber");
-        let disturbed = modest.within(PING * 6, "").await;
+        let disturbed = modest.within(PING * 3, "").await;
         ensure!(
             disturbed.is_err(),
             "the client does not stay connected: another subscriber was told {disturbed:?}"
@@ -88,7 +88,7 @@ pub(super) async fn refused_subscription(world: Arc<World>) -> Outcome {
 pub(super) async fn backs_off(world: Arc<World>) -> Outcome {
     const WATCHED_TIME: Duration = Duration::from_secs(3);
     const DATAGRAMS_EACH: usize = 8;
-    let (host, proxy, caller) = stage(&world).await?;
+    let (host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
     let host = host.echoing(&world);
     caller.ask("up").await.expecting("a request")?;
     proxy.hang_up(true);

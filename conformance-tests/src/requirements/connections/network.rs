@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use saline_protocol::transport::{Delivery, ErrorKind};
+use saline_protocol::transport::{Delivery, ErrorKind, Limits};
 
 use super::restarts::asking;
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{Caller, Host, PING, Proxy, World, exact, number, numbered, payload, topic};
 use crate::{Expecting, Outcome};
 
-/// A server, the proxy in front of it, and a client behind that.
-pub(super) async fn stage(world: &Arc<World>) -> Outcome<(Host, Proxy, Caller)> {
-    let host = world.serve().await?;
+/// A server, the proxy in front of it, and a client behind that, both with these limits.
+pub(super) async fn stage(world: &Arc<World>, limits: Limits) -> Outcome<(Host, Proxy, Caller)> {
+    let host = world.serve_with(limits.clone()).await?;
     let proxy = Proxy::start(world, &host.bound).await?;
-    let caller = world.try_client(&proxy.at, world.limits()).await;
+    let caller = world.try_client(&proxy.at, limits).await;
     let caller = caller.expecting("connecting through the proxy")?;
     Ok((host, proxy, caller))
 }
 
 pub(super) async fn black_hole(world: Arc<World>) -> Outcome {
-    let (mut host, proxy, caller) = stage(&world).await?;
+    let (mut host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for round in 0..3 {
         let lost = asking(&world, &caller, 1);
@@ -64,7 +64,7 @@ pub(super) async fn black_hole(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn resets(world: Arc<World>) -> Outcome {
-    let (mut host, proxy, caller) = stage(&world).await?;
+    let (mut host, proxy, caller) = stage(&world, world.limits()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for round in 0..5 {
         let lost = asking(&world, &caller, 1);
@@ -92,7 +92,7 @@ pub(super) async fn resets(world: Arc<World>) -> Outcome {
 
 pub(super) async fn partial_messages(world: Arc<World>) -> Outcome {
     const SIZE: usize = 300_000;
-    let (host, proxy, caller) = stage(&world).await?;
+    let (host, proxy, caller) = stage(&world, world.limits()).await?;
     let host = host.echoing(&world);
     for (seed, bytes) in (0..).zip([1, 7, 20, 1000, 65_536, 200_000]) {
         caller

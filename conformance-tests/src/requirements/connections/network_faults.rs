@@ -15,7 +15,7 @@ use crate::kit::{
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn half_open_client(world: Arc<World>) -> Outcome {
-    let (host, proxy, caller) = stage(&world).await?;
+    let (host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
     let _listener = caller.subscribe(&[exact("t")?]).await?;
     let t = topic("t")?;
     ensure_eq!(host.publisher.subscriptions(&t), 1, "subscriptions");
@@ -32,7 +32,7 @@ pub(super) async fn half_open_client(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn one_way_silence(world: Arc<World>) -> Outcome {
-    let (mut host, proxy, caller) = stage(&world).await?;
+    let (mut host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for round in 0..3 {
         let lost = asking(&world, &caller, 1);
@@ -63,22 +63,23 @@ pub(super) async fn one_way_silence(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn slow_network(world: Arc<World>) -> Outcome {
-    let host = world.serve_with(patient(&world)).await?;
+    let limits = patient(world.with_short_pings());
+    let host = world.serve_with(limits.clone()).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     proxy.delay(PING / 8, PING / 8);
-    all_arrives(&world, host, &proxy, 60).await
+    all_arrives(&world, (host, limits), &proxy, 60).await
 }
 
 pub(super) async fn lossy_datagrams(world: Arc<World>) -> Outcome {
-    let host = world.serve_with(patient(&world)).await?;
+    let limits = patient(world.limits());
+    let host = world.serve_with(limits.clone()).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     proxy.spoil_datagrams(5, 10, 10);
-    all_arrives(&world, host, &proxy, 200).await
+    all_arrives(&world, (host, limits), &proxy, 200).await
 }
 
 /// Connecting takes its time on a bad network.
-fn patient(world: &World) -> Limits {
-    let mut limits = world.limits();
+fn patient(mut limits: Limits) -> Limits {
     limits.connect_timeout = TEST_TIMEOUT;
     limits.handshake_timeout = TEST_TIMEOUT;
     limits
@@ -86,7 +87,12 @@ fn patient(world: &World) -> Limits {
 
 /// `count` requests and publications through the proxy, at once: each runs once, each arrives once
 /// and in order.
-async fn all_arrives(world: &Arc<World>, host: Host, proxy: &Proxy, count: u64) -> Outcome {
+async fn all_arrives(
+    world: &Arc<World>,
+    (host, limits): (Host, Limits),
+    proxy: &Proxy,
+    count: u64,
+) -> Outcome {
     let executions: Arc<Mutex<HashMap<u64, u32>>> = Arc::default();
     let counting = Arc::clone(&executions);
     let host = host.answering(world, move |request| {
@@ -95,7 +101,7 @@ async fn all_arrives(world: &Arc<World>, host: Host, proxy: &Proxy, count: u64) 
         drop(counts);
         echo(request);
     });
-    let caller = world.try_client(&proxy.at, patient(world)).await;
+    let caller = world.try_client(&proxy.at, limits).await;
     let caller = caller.expecting("connecting through the proxy")?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let publishing = async {

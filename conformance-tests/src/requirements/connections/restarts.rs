@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Caller, Host, PING, World, echo, exact, join_all, number, numbered, prefix, topic,
+    Caller, Host, LATE, PING, World, echo, exact, join_all, number, numbered, prefix, topic,
 };
 use crate::{Expecting, Outcome};
 
@@ -70,8 +70,8 @@ pub(super) fn asking(
 pub(super) async fn restart_with_requests_in_flight(world: Arc<World>) -> Outcome {
     const IN_FLIGHT: u64 = 32;
     let executions = Executions::default();
-    let mut host = world.serve().await?;
-    let caller = world.client(&host).await?;
+    let mut host = world.serve_with(world.with_short_pings()).await?;
+    let caller = world.client_with(&host, world.with_short_pings()).await?;
     let asking: Vec<_> = (0..IN_FLIGHT).map(|n| asking(&world, &caller, n)).collect();
     let mut held = Vec::new();
     for _ in 0..IN_FLIGHT {
@@ -180,7 +180,7 @@ pub(super) async fn unreachable_did_not_run(world: Arc<World>) -> Outcome {
     );
     not_later(
         world.clock(),
-        promised + LIMIT * 3,
+        promised + LATE,
         "the deadline while the link was down",
     )?;
     let executions = Executions::default();
@@ -258,7 +258,7 @@ pub(super) async fn subscribe_while_down(world: Arc<World>) -> Outcome {
     );
     not_later(
         world.clock(),
-        promised + LIMIT * 3,
+        promised + LATE,
         "the deadline of a subscription",
     )?;
     let filters = [exact("t")?];

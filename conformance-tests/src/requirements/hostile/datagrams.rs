@@ -8,7 +8,6 @@ use saline_protocol::transport::{ErrorKind, Metric};
 use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
-use super::floods::unhurried;
 use super::{places, socket, steady};
 use crate::failure::{ensure, ensure_eq};
 use crate::kit::{
@@ -21,7 +20,7 @@ async fn firsts(world: &Arc<World>, host: &Host, count: usize) -> Outcome<Vec<Ve
     let mut firsts = Vec::new();
     for _ in 0..count {
         let proxy = Proxy::start(world, &host.bound).await?;
-        let recorded = world.try_client(&proxy.at, unhurried(world)).await;
+        let recorded = world.try_client(&proxy.at, world.unhurried()).await;
         let recorded = recorded.expecting("connecting through the proxy")?;
         firsts.push(proxy.said_first());
         recorded.shut_down().await?;
@@ -47,12 +46,12 @@ pub(super) async fn forged(world: Arc<World>) -> Outcome {
     const FORGED: usize = 1000;
     /// What may be under way before addresses have to be proven.
     const TASKS: usize = 256;
-    let mut limits = unhurried(&world);
+    let mut limits = world.unhurried();
     // What is kept stays for the whole run.
     limits.handshake_timeout = Duration::from_secs(60);
     let host = world.serve_with(limits).await?.echoing(&world);
     let firsts = firsts(&world, &host, 8).await?;
-    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     steady(&host, &caller, &mut listener, 0).await?;
     let to = addresses(&world, &host)?;
@@ -81,14 +80,14 @@ pub(super) async fn forged(world: Arc<World>) -> Outcome {
         ROUNDS * FORGED
     );
     growth.at_most(512, FORGED as u64, "forged first datagrams")?;
-    let fresh = world.client_with(&host, unhurried(&world)).await?;
+    let fresh = world.client_with(&host, world.unhurried()).await?;
     let reply = fresh.ask("after them").await;
     reply.expecting("a request of a client that came after forged datagrams")?;
     Ok(())
 }
 
 pub(super) async fn amplification(world: Arc<World>) -> Outcome {
-    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
+    let host = world.serve_with(world.unhurried()).await?.echoing(&world);
     let mut sent = firsts(&world, &host, 4).await?;
     let garbage = [1, 9, 100, 1200].map(|size| payload(size as u64, size).to_vec());
     sent.extend(garbage);
@@ -96,8 +95,10 @@ pub(super) async fn amplification(world: Arc<World>) -> Outcome {
     let mut answers = Vec::new();
     for datagram in &sent {
         for to in &to {
-            let stranger = socket(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await)?;
-            socket(stranger.send_to(datagram, to).await)?;
+            let stranger = socket(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await)?;
+            // Nobody else's datagrams count, who may still send to whoever had this port before.
+            socket(stranger.connect(to).await)?;
+            socket(stranger.send(datagram).await)?;
             answers.push(answered(&world, stranger, datagram.len()));
         }
     }
@@ -127,8 +128,8 @@ async fn answered(world: &World, stranger: UdpSocket, sent: usize) -> Outcome {
 
 pub(super) async fn malformed(world: Arc<World>) -> Outcome {
     const REQUESTS: u64 = 60;
-    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
-    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let host = world.serve_with(world.unhurried()).await?.echoing(&world);
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     let victim = world.try_client(&proxy.at, world.limits()).await;
@@ -160,19 +161,19 @@ pub(super) async fn malformed(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn garbage_datagrams(world: Arc<World>) -> Outcome {
-    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
+    let host = world.serve_with(world.unhurried()).await?.echoing(&world);
     let proxy = Proxy::start(&world, &host.bound).await?;
     let recorded = world.try_client(&proxy.at, world.limits()).await;
     let recorded = recorded.expecting("connecting through the proxy")?;
     let first = proxy.said_first();
     recorded.shut_down().await?;
     let mut dice = world.dice();
-    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let places = places(&world, &host)?;
     let attack = async {
         for n in 0..200 {
-            let stranger = socket(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await)?;
+            let stranger = socket(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await)?;
             for _ in 0..25 {
                 let mut datagram = match dice.percent(50) {
                     true => first.clone(),

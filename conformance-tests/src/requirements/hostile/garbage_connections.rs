@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_protocol::transport::{Clock, Metric};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{places, socket, steady};
+use super::{places, socket, steady, with_short_handshakes};
 use crate::failure::{ensure, ensure_eq};
 use crate::kit::{Raw, World, exact, payload};
 use crate::{Expecting, Outcome};
@@ -96,8 +96,9 @@ pub(super) async fn silence(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn silence_is_cut(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
-    let timeout = world.limits().handshake_timeout;
+    let limits = with_short_handshakes(&world);
+    let timeout = limits.handshake_timeout;
+    let host = world.serve_with(limits).await?;
     for place in &places(&world, &host)? {
         let mut stream = socket(Raw::connect(place).await)?;
         // Whatever the server says first is read; then it hangs up, in whichever way.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{places, socket, steady};
+use super::{places, socket, steady, with_short_handshakes};
 use crate::failure::ensure;
 use crate::kit::{Dice, Host, Proxy, Raw, World, exact, within};
 use crate::{Expecting, Failure, Outcome};
@@ -124,9 +124,10 @@ pub(super) async fn announced_lengths(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn slow_loris(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?.echoing(&world);
+    let limits = with_short_handshakes(&world);
+    let timeout = limits.handshake_timeout;
+    let host = world.serve_with(limits).await?.echoing(&world);
     let openings = openings(&world, &host).await?;
-    let timeout = world.limits().handshake_timeout;
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for place in &places(&world, &host)? {

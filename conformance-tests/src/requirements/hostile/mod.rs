@@ -6,6 +6,10 @@ mod garbage_connections;
 mod handshakes;
 mod replays;
 
+use std::time::Duration;
+
+use saline_protocol::transport::Limits;
+
 use crate::failure::ensure_eq;
 use crate::kit::{Caller, Host, Listener, Place, World, number, numbered, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
@@ -174,6 +178,13 @@ fn places(world: &World, host: &Host) -> Outcome<Vec<Place>> {
 /// What the suite's own socket cannot do is the suite's failure.
 fn socket<T>(result: std::io::Result<T>) -> Outcome<T> {
     result.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))
+}
+
+/// The suite's limits with a time for handshakes that can be waited for.
+fn with_short_handshakes(world: &World) -> Limits {
+    let mut limits = world.limits();
+    limits.handshake_timeout = Duration::from_secs(2);
+    limits
 }
 
 /// Everything that a steady client does, right now.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncWriteExt;
 
-use super::floods::unhurried;
 use super::{places, socket, steady};
 use crate::failure::ensure;
 use crate::kit::{
@@ -69,7 +68,7 @@ async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
 async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> {
     let proxy = Proxy::start(world, &host.bound).await?;
     proxy.record();
-    let caller = world.try_client(&proxy.at, world.limits()).await;
+    let caller = world.try_client(&proxy.at, world.with_short_pings()).await;
     let caller = caller.expecting("connecting through the proxy")?;
     let _listener = caller.subscribe(&[exact("t")?]).await?;
     let [a, b] = proxy.recorded();
@@ -89,7 +88,8 @@ fn in_one_piece(said: &[Vec<u8>]) -> Vec<u8> {
 }
 
 pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
-    let mut limits = unhurried(&world);
+    // Its pings are so close that whoever does not read is given up in the midst of it.
+    let mut limits = world.limits();
     limits.subscriptions_per_connection = TOPICS;
     let host = world.serve_with(limits).await?.echoing(&world);
     let scripts = scripts(&world, &host).await?;
@@ -100,7 +100,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
             .any(|script| !script.said.is_empty()),
         "the proxy has heard nothing of what a client says"
     );
-    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let places = places(&world, &host)?;
     let enough = world.clock().after(REPLAY_TIME);
@@ -158,8 +158,8 @@ pub(super) async fn no_descriptors_left(world: Arc<World>) -> Outcome {
     /// Connections that begin while there is room for few.
     const CROWD: usize = 64;
     const ROOM: u64 = 4;
-    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
-    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let host = world.serve_with(world.unhurried()).await?.echoing(&world);
+    let caller = world.client_with(&host, world.unhurried()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let places = places(&world, &host)?;
     steady(&host, &caller, &mut listener, 1).await?;
@@ -187,7 +187,7 @@ pub(super) async fn no_descriptors_left(world: Arc<World>) -> Outcome {
         let all = setrlimit(Resource::Nofile, before);
         socket(all.map_err(std::io::Error::from))?;
         beside?;
-        let mut patient = unhurried(&world);
+        let mut patient = world.unhurried();
         patient.connect_timeout = TEST_TIMEOUT;
         let fresh = world.client_with(&host, patient).await?;
         let reply = fresh.ask("room again").await;

@@ -51,10 +51,12 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
     const MAX_MESSAGE: usize = 5000;
     // What a client says that need not wait is what a stranger may try.
     let anyone = world.serve_with(world.unhurried()).await?.echoing(&world);
-    let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
-    let mut host = world.serve_with(limits).await?;
+    let mut limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
+    // Nobody is cut for silence.
+    limits.ping_interval = LONG;
+    let mut host = world.serve_with(limits.clone()).await?;
     let place = world.place(&host.bound.requests)?;
-    let known = world.client(&host).await?;
+    let known = world.client_with(&host, limits).await?;
     let peer = admit(&mut host, &known).await?;
     let sizes = [MAX_MESSAGE, MAX_MESSAGE + 1, 100_000, 10_000_000];
     for (n, size) in (10..).zip(sizes) {
@@ -208,7 +210,7 @@ pub(super) async fn publications(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn time(world: Arc<World>) -> Outcome {
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(3);
     let mut limits = tight(&world, |limits| limits.time = time);
     // Nobody is cut for silence.
     limits.ping_interval = LONG;

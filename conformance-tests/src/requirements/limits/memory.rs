@@ -54,12 +54,12 @@ pub(super) async fn of_a_slow_subscriber(world: Arc<World>) -> Outcome {
 pub(super) async fn of_unread_requests(world: Arc<World>) -> Outcome {
     const CLIENTS: usize = 4;
     const EACH: usize = 1000;
-    let mut limits = world.limits();
+    let mut limits = world.unhurried();
     limits.requests_unanswered = 16;
     let mut host = world.serve_with(limits).await?;
     let mut callers = Vec::new();
     for _ in 0..CLIENTS {
-        callers.push(world.client(&host).await?);
+        callers.push(world.client_with(&host, world.unhurried()).await?);
     }
     // What the callers hold is theirs, and the same bytes for all of them.
     let payload = Bytes::from(vec![0x5a; 2 * SIZE]);

@@ -105,7 +105,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-010",
         name: "default_limit",
         level: Level::Must,
-        sentence: "With the default limits and pings every 200 ms a request, a reply and a publication of 64 MiB arrive, and the link is not taken for dead meanwhile.",
+        sentence: "With the default limits and pings every 500 ms a request, a reply and a publication of 64 MiB arrive, and the link is not taken for dead meanwhile.",
         why: "A long transfer over a slow machine is not silence.",
         look_at: "pings that wait behind the message; default limits of libraries",
         needs: &[Need::QuietMachine],

@@ -237,8 +237,9 @@ pub(super) async fn default_limit(world: Arc<World>) -> Outcome {
     ensure_eq!(size, 64 * 1024 * 1024, "the default limit");
     // Made before there is a link, which must not starve meanwhile.
     let large = payload(7, size);
-    let host = world.serve().await?.echoing(&world);
-    let caller = world.client(&host).await?;
+    let host = world.serve_with(world.with_short_pings()).await?;
+    let host = host.echoing(&world);
+    let caller = world.client_with(&host, world.with_short_pings()).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let reply = caller.ask_within(large.clone(), TEST_TIMEOUT * 2).await;
     ensure!(

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use saline_protocol::transport::{Delivery, DropAccounting, Lost};
+use saline_protocol::transport::{Delivery, DropAccounting, Limits, Lost};
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{PING, World, exact, number, numbered, topic};
+use crate::kit::{Listener, PING, TEST_TIMEOUT, World, exact, number, numbered, topic};
 use crate::{Failure, Outcome};
 
 pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
@@ -55,8 +55,7 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
 /// Two subscribers of one client and one topic read nothing for a while: each is told of its own losses.
 async fn two_slow_ones(world: &World) -> Outcome {
     const COUNT: u64 = 2000;
-    let mut small = world.limits();
-    small.subscriber_queue_messages = 50;
+    let small = with_room(world, 50);
     let host = world.serve_with(small.clone()).await?;
     let caller = world.client_with(&host, small).await?;
     let t = topic("t")?;
@@ -70,17 +69,9 @@ async fn two_slow_ones(world: &World) -> Outcome {
         host.publish(&t, numbered(n, 100)).await?;
     }
     let mut told = Vec::new();
-    for listener in [&mut first, &mut second] {
-        let mut all = 0;
-        while let Ok(delivery) = listener.within(PING * 2 * 3, "the next delivery").await {
-            match delivery {
-                Some(Delivery::Message { .. }) => all += 1,
-                Some(Delivery::Lagged(Lost::Messages(n))) => all += n,
-                Some(Delivery::Lagged(Lost::Unknown)) => {}
-                other => return Err(Failure::new(format!("the subscriber yielded {other:?}"))),
-            }
-        }
-        told.push(all);
+    for (listener, published) in [(&mut first, COUNT), (&mut second, COUNT / 2)] {
+        let got = all_of(listener, published, COUNT - 1).await?;
+        told.push(got.into_iter().map(Got::counts).sum::<u64>());
     }
     if world.transport.capabilities().drop_accounting == DropAccounting::Exact {
         ensure_eq!(
@@ -99,11 +90,59 @@ enum Got {
     Loss(Lost),
 }
 
+impl Got {
+    /// Returns the publications that it accounts for, as far as it says.
+    fn counts(self) -> u64 {
+        match self {
+            Self::Number(_) => 1,
+            Self::Loss(Lost::Messages(count)) => count,
+            Self::Loss(Lost::Unknown) => 0,
+        }
+    }
+}
+
+/// Limits with room for so many publications of a subscriber, whose losses are told soon.
+fn with_room(world: &World, messages: usize) -> Limits {
+    let mut limits = world.with_short_pings();
+    limits.subscriber_queue_messages = messages;
+    limits
+}
+
+/// Reads a subscriber of `published` publications, of which `last` is the last, until nothing more comes. Until all of them
+/// are accounted for, it waits as long as a busy machine may take. Returns what it got, in order.
+async fn all_of(listener: &mut Listener, published: u64, last: u64) -> Outcome<Vec<Got>> {
+    let (mut got, mut counted) = (Vec::new(), 0);
+    loop {
+        let is_complete = match got.last() {
+            Some(Got::Number(number)) => *number >= last,
+            // It may be about the last one. Where it says of how many, that is known.
+            Some(Got::Loss(Lost::Unknown)) => true,
+            Some(Got::Loss(_)) => counted >= published,
+            None => false,
+        };
+        // Losses are told within two pings, in one part or in several.
+        let limit = match is_complete {
+            true if counted >= published => PING * 2,
+            true => PING * 2 * 3,
+            false => TEST_TIMEOUT,
+        };
+        let Ok(delivery) = listener.within(limit, "the next delivery").await else {
+            return Ok(got);
+        };
+        let one = match delivery {
+            Some(Delivery::Message { payload, .. }) => Got::Number(number(&payload)),
+            Some(Delivery::Lagged(lost)) => Got::Loss(lost),
+            other => return Err(Failure::new(format!("the subscriber yielded {other:?}"))),
+        };
+        counted += one.counts();
+        got.push(one);
+    }
+}
+
 /// Publishes `count` messages to a subscriber that holds `room` and reads only afterwards, until
 /// nothing more comes. Returns what it got, in order.
 async fn overrun(world: &World, room: usize, count: u64) -> Outcome<Vec<Got>> {
-    let mut small = world.limits();
-    small.subscriber_queue_messages = room;
+    let small = with_room(world, room);
     let host = world.serve_with(small.clone()).await?;
     let caller = world.client_with(&host, small).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
@@ -111,16 +150,7 @@ async fn overrun(world: &World, room: usize, count: u64) -> Outcome<Vec<Got>> {
     for n in 0..count {
         host.publish(&t, numbered(n, 100)).await?;
     }
-    let mut got = Vec::new();
-    // Losses are told within two pings, in one part or in several.
-    while let Ok(delivery) = listener.within(PING * 2 * 3, "the next delivery").await {
-        match delivery {
-            Some(Delivery::Message { payload, .. }) => got.push(Got::Number(number(&payload))),
-            Some(Delivery::Lagged(lost)) => got.push(Got::Loss(lost)),
-            other => return Err(Failure::new(format!("the subscriber yielded {other:?}"))),
-        }
-    }
-    Ok(got)
+    all_of(&mut listener, count, count - 1).await
 }
 
 pub(super) async fn loss_is_told(world: Arc<World>) -> Outcome {
@@ -206,8 +236,7 @@ pub(super) async fn losses_are_exact(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn last_loss_is_told(world: Arc<World>) -> Outcome {
-    let mut small = world.limits();
-    small.subscriber_queue_messages = 4;
+    let small = with_room(&world, 4);
     let host = world.serve_with(small.clone()).await?;
     let caller = world.client_with(&host, small).await?;
     let t = topic("t")?;

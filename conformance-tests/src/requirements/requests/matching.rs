@@ -49,8 +49,9 @@ pub(super) async fn own_reply(world: Arc<World>) -> Outcome {
 pub(super) async fn late_reply_discarded(world: Arc<World>) -> Outcome {
     let mut host = world.serve().await?;
     let caller = world.client(&host).await?;
-    for round in 0..10 {
-        let first = caller.ask_within(numbered(2 * round, 8), Duration::from_millis(100));
+    for round in 0..6 {
+        // Time for it to arrive.
+        let first = caller.ask_within(numbered(2 * round, 8), Duration::from_millis(600));
         let (first, late) = tokio::join!(first, host.requests.next());
         let late = late?;
         is_error(&first, ErrorKind::TimedOut, "the first request")?;

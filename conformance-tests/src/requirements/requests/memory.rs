@@ -1,13 +1,12 @@
 //! What requests leave in memory. Each runs in a process of its own, both ends in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_protocol::transport::{ErrorKind, Request};
 
 use crate::failure::is_error;
-use crate::kit::{
-    Caller, Growth, Host, PING, TEST_TIMEOUT, Usage, World, echo, join_all, numbered,
-};
+use crate::kit::{Caller, Growth, Host, TEST_TIMEOUT, Usage, World, echo, join_all, numbered};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn of_answered(world: Arc<World>) -> Outcome {
@@ -30,7 +29,7 @@ pub(super) async fn of_answered(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn of_failed(world: Arc<World>) -> Outcome {
-    const ROUNDS: usize = 9;
+    const ROUNDS: usize = 7;
     const BYTES: usize = 32;
     let mut host = world.serve().await?;
     let caller = world.client(&host).await?;
@@ -60,10 +59,12 @@ pub(super) async fn of_failed(world: Arc<World>) -> Outcome {
 /// Requests that are under way at once.
 const AT_ONCE: u64 = 500;
 
+/// How long those are waited for whose deadlines pass: time for all of them to arrive.
+const PASSING: Duration = Duration::from_millis(1500);
+
 /// Makes requests that fail once the server has them: their callers go, or their deadlines pass. Returns them.
 async fn given_up(host: &mut Host, caller: &Caller, callers_go: bool) -> Outcome<Vec<Request>> {
-    // Time for all of them to arrive.
-    let limit = if callers_go { TEST_TIMEOUT } else { PING * 5 };
+    let limit = if callers_go { TEST_TIMEOUT } else { PASSING };
     let asking = join_all((0..AT_ONCE).map(|n| caller.ask_within(numbered(n, 16), limit)));
     let taking = async {
         let mut held = Vec::new();

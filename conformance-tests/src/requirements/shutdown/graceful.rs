@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{Delivery, ErrorKind};
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{TEST_TIMEOUT, World, exact, join_all, number, numbered, topic};
+use crate::kit::{LATE, PING, TEST_TIMEOUT, World, exact, join_all, number, numbered, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
@@ -142,7 +143,11 @@ pub(super) async fn deadline_of_a_shutdown(world: Arc<World>) -> Outcome {
         world.clock().now() >= started + LIMIT,
         "it did not wait for the request until its deadline"
     );
-    not_later(world.clock(), started + LIMIT * 3, "a shutdown's deadline")?;
+    not_later(
+        world.clock(),
+        started + LIMIT + LATE,
+        "a shutdown's deadline",
+    )?;
     is_error(
         &outcome,
         ErrorKind::TimedOut,
@@ -187,8 +192,12 @@ pub(super) async fn queued_requests_do_not_run(world: Arc<World>) -> Outcome {
     let mut host = world.serve().await?;
     let caller = world.client(&host).await?;
     let mut seen = vec![0u32; usize::try_from(COUNT).unwrap_or_default()];
-    let asking =
-        join_all((0..COUNT).map(|n| caller.ask_within(numbered(n, 1000), Duration::from_secs(3))));
+    let all_told = CancellationToken::new();
+    let asking = async {
+        let outcomes = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 1000)))).await;
+        all_told.cancel();
+        outcomes
+    };
     let restarting = async {
         // Ten are out, the others somewhere between.
         let mut held = Vec::new();
@@ -200,11 +209,20 @@ pub(super) async fn queued_requests_do_not_run(world: Arc<World>) -> Outcome {
         host.kill().await?;
         drop(held);
         let mut host = world.serve_again(&host.bound).await?;
-        while let Ok(Some(request)) = host.requests.within(Duration::from_secs(4)).await {
+        // Whatever comes until nobody waits any more, and soon afterwards.
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = host.requests.within(TEST_TIMEOUT * 2) => next?,
+                () = all_told.cancelled() => match host.requests.within(PING * 2).await {
+                    Ok(next) => next,
+                    Err(_) => return Outcome::Ok(()),
+                },
+            };
+            let request = next.expecting("a request of the server that came back")?;
             seen[position(&request.payload)] += 1;
             request.reply.send(request.payload.clone())?;
         }
-        Outcome::Ok(())
     };
     let (outcomes, restarted) = tokio::join!(asking, restarting);
     restarted?;

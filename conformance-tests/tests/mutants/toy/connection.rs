@@ -247,6 +247,8 @@ impl Reader<'_> {
             let denied = Frame::new(wire::DENIED, number, "");
             match fault {
                 WireFault::QueueDenials => {
+                    // With so much in each that it shows how few of them a busy machine has time for.
+                    let denied = Frame::new(wire::DENIED, number, vec![0; DENIAL]);
                     let out = self.out.clone();
                     core.context
                         .spawn(async move { drop(out.send(denied).await) });
@@ -292,6 +294,9 @@ pub fn hand_out(core: &ServerCore, payload: Bytes) {
     let peer = peer(token.connection, core.kind.fault);
     let _ = core.inbox.try_send(Request::new(peer, payload, reply));
 }
+
+/// Bytes of a denial, where all of them are queued.
+const DENIAL: usize = 2048;
 
 /// How much too early a subscription is confirmed.
 const EARLY: Duration = Duration::from_millis(5);

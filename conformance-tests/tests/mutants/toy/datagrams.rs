@@ -250,7 +250,7 @@ impl Driver {
 }
 
 pub async fn dial(to: SocketAddr, context: &Context) -> io::Result<DuplexStream> {
-    let socket = Arc::new(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?);
+    let socket = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?);
     socket.connect(to).await?;
     let mut hello = vec![HELLO, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut buffer = vec![0; 65_536];

@@ -93,7 +93,8 @@ async fn a_server_whose_requests_nobody_takes_says_so() {
 async fn a_deadline_passes_and_the_late_reply_is_nobody_s() {
     let mut host = TestServer::new().await;
     let client = host.client().await;
-    let deadline = Clock.after(Duration::from_millis(50));
+    // Time for it to arrive.
+    let deadline = Clock.after(Duration::from_millis(500));
     let error = soon(client.request("slow".into(), deadline))
         .await
         .unwrap_err();
@@ -216,7 +217,7 @@ async fn an_absent_server_is_unreachable_at_once() {
     let before = Clock.now();
     let error = host.transport.connect(&gone, context()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert!(Clock.now() - before < Duration::from_secs(1));
+    assert!(Clock.now() - before < limits().connect_timeout);
 }
 
 #[tokio::test]
@@ -278,10 +279,7 @@ async fn after_a_restart_requests_in_flight_are_lost_and_none_runs_twice() {
             let error = soon(asked).await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionLost);
         }
-        assert!(
-            Clock.now() - before < Duration::from_secs(1),
-            "told at once"
-        );
+        assert!(Clock.now() - before < SOON / 4, "told at once");
         drop(held);
         until(|| host.context.tracker.is_empty()).await;
         host = restart(host, at.clone()).await;

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A link ping in all tests, unless they say otherwise.
-pub const PING: Duration = Duration::from_millis(200);
+pub const PING: Duration = Duration::from_millis(500);
 /// How long anything may take that must happen.
 pub const SOON: Duration = Duration::from_secs(20);
 
