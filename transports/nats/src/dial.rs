@@ -57,6 +57,8 @@ struct Attempts {
     links: Vec<Arc<Lifetime>>,
     /// When a greeting of this attempt is given up.
     until: Option<Instant>,
+    /// Servers of NATS that have not failed to let this attempt in.
+    untried: usize,
     /// The greeting that is not answered yet. The turns of the next servers of NATS go on waiting for it.
     asked: Option<Asked>,
 }
@@ -124,7 +126,9 @@ impl Dialer for NatsDialer {
 
     async fn candidates(&self, _endpoint: &Endpoint) -> Result<Vec<Candidate>> {
         self.attempts().until = Some(self.patient_until());
-        candidates(&self.options.shuffled()).await
+        let found = candidates(&self.options.shuffled()).await?;
+        self.attempts().untried = found.len();
+        Ok(found)
     }
 
     async fn dial(&self, candidate: &Candidate) -> io::Result<NatsPipe> {
@@ -137,7 +141,10 @@ impl Dialer for NatsDialer {
                 self.close().await;
                 let until = clock.after(self.share());
                 let asked = clock.deadline(until, self.ask(candidate)).await;
-                asked.unwrap_or_else(|Elapsed| Err(timed_out("no answer in time")))?
+                asked.unwrap_or_else(|Elapsed| {
+                    self.not_let_in();
+                    Err(timed_out("no answer in time"))
+                })?
             }
         };
         let answered = clock.deadline(asked.until, self.answered(&asked)).await;
@@ -174,6 +181,16 @@ impl NatsDialer {
         attempts.asked.clone()
     }
 
+    /// Notes that a server of NATS did not let this client in in time. When none did, the next attempt gets more time: links
+    /// that are given up half way are work for servers that are too busy already.
+    fn not_let_in(&self) {
+        let mut attempts = self.attempts();
+        attempts.untried = attempts.untried.saturating_sub(1);
+        if attempts.untried == 0 {
+            self.patience.grow();
+        }
+    }
+
     /// Gives the greeting up, and the next ones more time.
     fn lose_patience(&self) {
         if let Some(asked) = self.attempts().asked.take() {
@@ -191,7 +208,9 @@ impl NatsDialer {
     /// Returns how long one server of NATS may take to let a client in.
     fn share(&self) -> Duration {
         let servers = self.options.servers().try_into().unwrap_or(u32::MAX);
-        self.context.limits.connect_timeout / servers.max(1)
+        // Shorter than its turn, so that this end notices that nothing comes of it.
+        let patience = self.patience.greeting(self.context.limits.connect_timeout);
+        patience / servers.max(1)
     }
 
     /// Connects to a server of NATS, and asks for a connection.

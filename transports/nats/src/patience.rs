@@ -1,4 +1,4 @@
-//! How long a client waits for the answer to its greeting.
+//! How long a client waits for a server of NATS to let it in, and for the answer to its greeting.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,8 +9,8 @@ const MAX_ATTEMPT: Duration = Duration::from_secs(60);
 /// After so many attempts without an answer none takes longer.
 const MOST_DOUBLINGS: u32 = 8;
 
-/// How long attempts to connect may take. Each one whose greeting nobody answers is followed by one of twice the time, and
-/// each connection by one of half the time.
+/// How long attempts to connect may take. Each one that no server of NATS lets in, or whose greeting nobody answers, is followed
+/// by one of twice the time, and each connection by one of half the time.
 ///
 /// When thousands ask at once, links that are given up for the next ones cost more than the connections that are made, and
 /// keep their turns from coming. Nothing is lost by waiting: NATS says at once when nobody serves.
@@ -34,7 +34,7 @@ impl Patience {
         self.attempt(first) * 4 / 5
     }
 
-    /// Notes that nobody has answered.
+    /// Notes that no server of NATS has let a client in, or that nobody has answered it.
     pub(crate) fn grow(&self) {
         self.change(|doublings| (doublings + 1).min(MOST_DOUBLINGS));
     }

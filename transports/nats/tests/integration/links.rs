@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_nats::Nats;
-use saline_protocol::transport::{Client, Clock, ErrorKind, Transport};
+use saline_protocol::transport::{
+    Client, Clock, Endpoint, ErrorKind, HostPort, Options, Transport,
+};
 use saline_testing::NatsServer;
 
 use crate::support::raw_client::RawClient;
@@ -155,6 +157,30 @@ async fn each_link_without_an_answer_is_followed_by_one_that_is_kept_longer() {
         assert!(
             doubled == 0 || kept >= FIRST * (1 << doubled) / 2,
             "link {doubled} was kept for {kept:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_no_server_lets_in_is_followed_by_one_that_takes_longer() {
+    const FIRST: Duration = Duration::from_millis(200);
+    // Connections come into being, and nothing is said on them.
+    let frozen = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = Options::check(Nats::new().options(), []).unwrap();
+    let at = HostPort::from(frozen.local_addr().unwrap());
+    let endpoint = Endpoint::network("nats", at).with_options(options);
+    let transport = Nats::new();
+    for doubled in 0..4 {
+        let (mut context, _) = context();
+        context.limits.connect_timeout = FIRST;
+        let began = Clock.now();
+        let refused = transport.connect(&endpoint, context).await.unwrap_err();
+        let took = began.elapsed();
+        assert_eq!(refused.kind(), ErrorKind::Unreachable, "{refused}");
+        // A fifth of it is kept for the handshake.
+        assert!(
+            took >= FIRST * (1 << doubled) * 4 / 5,
+            "attempt {doubled} took {took:?}"
         );
     }
 }
