@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use saline_protocol::layer;
 use saline_protocol::transport::{
-    Backoff, Clock, Context, Counters, Endpoint, Limits, ServeAt, Transport,
+    Address, Backoff, Clock, Context, Counters, Endpoint, Limits, ServeAt, Transport,
 };
 use tokio::task::JoinHandle;
 
@@ -27,6 +27,10 @@ pub const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How much later than promised a deadline may be kept: enough for a machine whose cores are busy.
 pub(crate) const LATE: Duration = Duration::from_secs(3);
+
+/// The first port of servers over UDP, each on an address of its run. The system gives none of these to a client, which over UDP
+/// takes its port on every address: a server that comes back would find it taken.
+const UDP_PORTS: u16 = 21_000;
 
 /// Where the raw connections of one run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,6 +187,23 @@ impl World {
 
     /// Where a server can be started that nothing else of this machine knows.
     pub fn fresh(&self) -> ServeAt {
+        let mut at = self.at_port_zero();
+        if self.wire() == Some(Wire::Udp) && cfg!(target_os = "linux") {
+            for endpoint in [Some(&mut at.requests), at.publications.as_mut()] {
+                if let Some(Address::Network { addresses, .. }) =
+                    endpoint.map(|endpoint| &mut endpoint.address)
+                {
+                    let port =
+                        UDP_PORTS + (self.names.fetch_add(1, Ordering::Relaxed) % 8192) as u16;
+                    addresses.iter_mut().for_each(|address| address.port = port);
+                }
+            }
+        }
+        at
+    }
+
+    /// The same, where the system chooses the ports of whatever has any.
+    pub fn at_port_zero(&self) -> ServeAt {
         self.fresh_on(&self.host)
     }
 

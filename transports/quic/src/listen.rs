@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_engine::net::bind_udp;
@@ -18,9 +18,6 @@ use crate::pipe::{DONE, QuicPipe, lost};
 use crate::runtime::LifetimeRuntime;
 use crate::{certificate, options, quinn_config, socket};
 
-/// When so many are shaking hands, whoever comes must first prove its address (a Retry, one round trip).
-const CROWDED: usize = 64;
-
 /// Connections that may wait to be accepted at once.
 const WAITING: usize = 1024;
 
@@ -33,8 +30,6 @@ pub struct QuicListener {
     endpoint: quinn::Endpoint,
     tasks: Arc<Lifetime>,
     _cut: DropGuard,
-    /// Connections that are shaking hands.
-    handshakes: Arc<AtomicUsize>,
     /// A connection was cut, and its peer has to be told.
     has_cut: Arc<AtomicBool>,
     clock: Clock,
@@ -77,7 +72,6 @@ pub(crate) async fn bind(
             endpoint,
             _cut: tasks.cut.clone().drop_guard(),
             tasks,
-            handshakes: Arc::default(),
             has_cut: Arc::default(),
             clock: context.clock,
         };
@@ -95,15 +89,15 @@ impl Listener for QuicListener {
             let Some(incoming) = self.endpoint.accept().await else {
                 return Err(io::Error::other("the endpoint is closed"));
             };
-            let is_crowded = self.handshakes.load(Ordering::Relaxed) >= CROWDED;
-            if is_crowded && !incoming.remote_address_validated() {
+            if !incoming.remote_address_validated() {
+                // Whoever comes first proves its address, which costs a round trip. Without that quinn sends more than three
+                // times what came from there (RFC 9000, 8.1): a datagram that begins within the limit is sent as a whole.
                 // It may be retried, because its address is not validated.
                 let _ = incoming.retry();
                 continue;
             }
             return Ok(QuicIncoming {
                 incoming,
-                handshake: Handshake::new(&self.handshakes),
                 has_cut: Arc::clone(&self.has_cut),
             });
         }
@@ -122,28 +116,10 @@ impl Listener for QuicListener {
     }
 }
 
-/// A handshake under way, counted.
-#[derive(Debug)]
-struct Handshake(Arc<AtomicUsize>);
-
-impl Handshake {
-    fn new(all: &Arc<AtomicUsize>) -> Self {
-        all.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(all))
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A connection whose first packet has arrived.
 #[derive(Debug)]
 pub struct QuicIncoming {
     incoming: quinn::Incoming,
-    handshake: Handshake,
     has_cut: Arc<AtomicBool>,
 }
 
@@ -163,15 +139,10 @@ impl Incoming for QuicIncoming {
     }
 
     async fn establish(self) -> io::Result<QuicPipe> {
-        let Self {
-            incoming,
-            handshake,
-            has_cut,
-        } = self;
+        let Self { incoming, has_cut } = self;
         let connection = incoming.accept().map_err(lost)?.await.map_err(lost)?;
         // The client opens the one stream and greets on it.
         let streams = connection.accept_bi().await.map_err(lost)?;
-        drop(handshake);
         Ok(QuicPipe::accepted(connection, streams, has_cut))
     }
 }

@@ -73,7 +73,11 @@ pub(super) async fn servers_do_not_mix(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn port_zero(world: Arc<World>) -> Outcome {
-    let (first, second) = (world.serve().await?, world.serve().await?);
+    let serve = async || {
+        let host = world.try_serve(world.at_port_zero(), world.limits()).await;
+        host.expecting("serving at port 0")
+    };
+    let (first, second) = (serve().await?, serve().await?);
     let mut ports = Vec::new();
     for host in [&first, &second] {
         let at = [Some(&host.bound.requests), host.bound.publications.as_ref()];

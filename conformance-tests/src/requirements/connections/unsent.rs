@@ -7,14 +7,14 @@ use saline_protocol::transport::ErrorKind;
 
 use super::restarts::asking;
 use crate::failure::ensure;
-use crate::kit::{PING, TEST_TIMEOUT, World, echo, join_all, number, numbered};
+use crate::kit::{PING, TEST_TIMEOUT, World, join_all, number, numbered};
 use crate::{Expecting, Failure, Outcome};
 
 /// Bytes of a request.
 const SIZE: usize = 1 << 20;
 
 /// Requests that are made while the server reads nothing.
-const COUNT: usize = 48;
+const COUNT: usize = 36;
 
 /// Of these, the most that find room on the way: in windows, queues, and buffers of the system.
 const UNDER_WAY: usize = 24;
@@ -30,7 +30,8 @@ pub(super) async fn unsent_requests_wait(world: Arc<World>) -> Outcome {
         let caller = caller.clone();
         let ask = move |n| {
             let caller = caller.clone();
-            async move { caller.ask_within(numbered(n, SIZE), TEST_TIMEOUT * 2).await }
+            // A busy machine takes its time for all of them.
+            async move { caller.ask_within(numbered(n, SIZE), TEST_TIMEOUT * 4).await }
         };
         join_all((0..COUNT as u64).map(ask))
     });
@@ -46,7 +47,8 @@ pub(super) async fn unsent_requests_wait(world: Arc<World>) -> Outcome {
         if let Some(run) = run.and_then(|n| counted.get(n)) {
             run.fetch_add(1, Ordering::Relaxed);
         }
-        echo(request);
+        // A reply this short is never too large.
+        let _ = request.reply.send("here".into());
     });
     let mut has_waited = false;
     let outcomes = all.await.expecting("a task of the suite")?;

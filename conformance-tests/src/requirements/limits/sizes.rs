@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{ErrorKind, Limits};
+use saline_protocol::transport::{Delivery, ErrorKind, Limits};
 
 use crate::failure::{ensure, ensure_eq, is_error};
 use crate::kit::{TEST_TIMEOUT, World, echo, exact, payload, topic};
-use crate::{Expecting, Outcome};
+use crate::{Expecting, Failure, Outcome};
 
 /// The limit of the ladders.
 const LIMIT: usize = 300_000;
@@ -247,10 +247,17 @@ pub(super) async fn default_limit(world: Arc<World>) -> Outcome {
         "the reply is not what was sent"
     );
     host.publish(&topic("t")?, large.clone()).await?;
-    ensure!(
-        listener.message().await?.1 == large,
-        "the publication is not what was sent"
-    );
+    let arrived = listener.within(TEST_TIMEOUT * 2, "a publication of 64 MiB");
+    match arrived.await? {
+        Some(Delivery::Message { payload, .. }) => {
+            ensure!(payload == large, "the publication is not what was sent");
+        }
+        other => {
+            return Err(Failure::new(format!(
+                "instead of a publication of 64 MiB came {other:?}"
+            )));
+        }
+    }
     caller
         .ask(Bytes::new())
         .await

@@ -51,6 +51,8 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
     const ASKED: u64 = 40;
     // More than sockets hold together, so that part of it has not left when the last byte is written.
     const ANSWER: usize = 12 << 20;
+    // For so much, on a busy machine.
+    const PATIENCE: Duration = TEST_TIMEOUT.saturating_mul(3);
     let mut limits = world.unhurried();
     limits.requests_unanswered = ANSWERED;
     let mut host = world.serve_with(limits).await?;
@@ -59,7 +61,7 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
         let caller = caller.clone();
         (
             n,
-            world.spawn(async move { caller.ask(numbered(n, 50_000)).await }),
+            world.spawn(async move { caller.ask_within(numbered(n, 50_000), PATIENCE).await }),
         )
     };
     let mut asked: BTreeMap<u64, _> = (0..ASKED).map(ask).collect();
@@ -68,7 +70,7 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
         held.push(host.requests.next().await?);
     }
     let control = Arc::clone(&host.control);
-    let down = world.spawn(async move { control.shutdown(TEST_TIMEOUT).await });
+    let down = world.spawn(async move { control.shutdown(PATIENCE).await });
     ensure!(
         host.requests.within(TEST_TIMEOUT).await?.is_none(),
         "a request was handed out although nothing more was asked"
