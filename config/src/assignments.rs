@@ -14,6 +14,7 @@ use saline_targeting::{Assignment, Assignments, Attribute, ROLES};
 
 use crate::files::{Setting, read_settings};
 use crate::pattern::{PatternError, expand};
+use crate::unread_files::unread_files;
 use crate::{ConfigError, Loaded, MasterConfig};
 
 /// The folder in that of the configuration.
@@ -21,6 +22,9 @@ const FOLDER: &str = "minions.d";
 
 /// The files in the folder.
 const FILES: &str = "minions.d/*.yaml";
+
+/// How their names end.
+const EXTENSION: &str = "yaml";
 
 /// What stands under a glob.
 const TAKES: &str = "`roles: [web]` and `attributes: {site: berlin}`, or one of them";
@@ -48,6 +52,8 @@ impl Loaded<MasterConfig> {
             refuse_changeable_folder(&folder.join(FOLDER))?;
             refuse_link_into_changeable_folder(&folder.join(FOLDER))?;
         }
+        self.warnings
+            .extend(unread_files(&folder.join(FOLDER), EXTENSION));
         let mut assignments = Vec::new();
         for path in &files {
             refuse_link_into_changeable_folder(path)?;

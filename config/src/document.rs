@@ -20,7 +20,8 @@ files are YAML as Salt reads it, and the options have Salt's names where Salt ha
 absent leaves every option at its default; an absent folder is an error.
 
 - Files of `master.d/*.conf`, `minion.d/*.conf` or `api.d/*.conf` are read after the main one, in the order of their
-  names, then those of `include`. Later files override earlier ones; entries of `grains` and of a
+  names, then those of `include`. A file beside them that looks like one of them (`x.yaml`) is
+  told and not read. Later files override earlier ones; entries of `grains` and of a
   transport's section are merged.
 - What a master takes for true of minions stands beside its configuration, in `minions.d/*.yaml`: see
   *Roles and attributes* in [targeting.md](targeting.md).

@@ -11,6 +11,7 @@ use saline_private_files::{Changeable, changeable, is_root};
 use crate::ConfigError;
 use crate::pattern::{PatternError, expand};
 use crate::syntax_hints;
+use crate::unread_files::unread_files;
 use saline_data::yaml::{self, Content, Key, Node, Position};
 
 /// The largest file in bytes.
@@ -64,6 +65,11 @@ pub(crate) fn gather(
     let default = if settings.iter().any(|s| s.key.name == "default_include") {
         patterns(&settings, "default_include")
     } else {
+        // It is a folder and an extension: `master.d/*.conf`.
+        if let Some((below, extension)) = default_include.rsplit_once("/*.") {
+            let unread = unread_files(&folder.join(below), extension);
+            gathered.warnings.extend(unread);
+        }
         vec![Include {
             file: path.into(),
             position: Position { line: 1, column: 1 },

@@ -41,6 +41,7 @@ mod secrecy;
 mod secret;
 mod sections;
 mod syntax_hints;
+mod unread_files;
 
 pub use access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,

@@ -117,6 +117,9 @@ impl Default for MinionConfig {
     }
 }
 
+/// The folder of the master's modules, below `cachedir`.
+const SYNCED_MODULES: &str = "extmods/modules";
+
 impl MinionConfig {
     /// Returns the addresses of the master over the transport `scheme`.
     pub fn masters(&self, scheme: &str) -> Vec<HostPort> {
@@ -130,7 +133,13 @@ impl MinionConfig {
 
     /// `cachedir/extmods/modules`: the folder of the modules that the master has for all minions.
     pub fn synced_modules_in(cache_dir: &Path) -> PathBuf {
-        cache_dir.join("extmods/modules")
+        cache_dir.join(SYNCED_MODULES)
+    }
+
+    /// Whether a module lies in a folder of modules that the master has for all minions.
+    pub fn is_synced_module(path: &Path) -> bool {
+        path.parent()
+            .is_some_and(|folder| folder.ends_with(SYNCED_MODULES))
     }
 
     /// `cachedir/pillar`: the minion's pillar, where `minion_pillar_cache` says so.

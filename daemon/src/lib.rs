@@ -1,8 +1,9 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
 //! what memory is given back, the lock that keeps a second instance from running, the notifications to the service manager, the
-//! health, the metrics, and switching to the daemon's user; and two parts that every other program uses too: the report of versions, and the
-//! options as they are shown.
+//! health, the metrics, switching to the daemon's user, and what the configuration names and the machine does not have; and two parts
+//! that every other program uses too: the report of versions, and the options as they are shown.
 
+mod absent_paths;
 mod arguments;
 mod descriptors;
 mod folders_above;
@@ -26,6 +27,7 @@ mod supervision;
 mod unix_socket;
 mod versions;
 
+pub use absent_paths::{absent_file, absent_folder, absent_folder_of, absent_program};
 pub use arguments::{Arguments, Task, command_line, parse};
 pub use descriptors::{RESERVED_DESCRIPTORS, connection_descriptors, raise_descriptors};
 pub use folders_above::{create_above, create_entered};

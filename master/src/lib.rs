@@ -39,6 +39,7 @@
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
+mod absent_paths;
 mod access_folder;
 mod audit;
 pub mod authorize;

@@ -338,6 +338,7 @@ impl MasterParts {
             jobs: Arc::clone(&self.jobs),
             limiter: Arc::clone(limiter),
             events: self.events.clone(),
+            returners: self.returners.clone(),
         }
     }
 

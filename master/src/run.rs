@@ -14,6 +14,7 @@ use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Capabilities, Registry};
 use tracing::Level;
 
+use crate::absent_paths::absent_paths;
 use crate::check::{check, own_user};
 use crate::programs::Programs;
 use crate::room;
@@ -102,6 +103,7 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     loaded.config.options = loaded.options.clone();
     let unknown = unknown_in_schedule(&loaded.config.schedule.jobs);
     loaded.warnings.extend(unknown);
+    loaded.warnings.extend(absent_paths(&loaded.config));
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::after_ms;
 
 use super::{
-    Jid, MineReply, MineRequest, MinionEvents, PackedArguments, Part, PillarReply, PillarRequest,
-    RefusedVerb, RequestId,
+    Jid, MAX_RETURNERS, MineReply, MineRequest, MinionEvents, PackedArguments, Part, PillarReply,
+    PillarRequest, RefusedVerb, RequestId,
 };
 use saline_data::Packed;
 
@@ -49,14 +49,17 @@ pub struct CallerReturn {
     pub success: bool,
     /// The value that the function returned.
     pub payload: Packed,
+    /// The destinations outside of the master that get the call too: at most [`MAX_RETURNERS`].
+    pub returners: Vec<String>,
 }
 
 impl CallerReturn {
     /// Whether the master stores this call: the function has a name of letters, digits, `_`, `-` and `.`, neither that name
-    /// nor the user's is above [`MAX_CALL_NAME`], and the arguments are not above [`MAX_CALL_ARGUMENTS`]. The payload
-    /// has no bound here; it is that of every return.
+    /// nor the user's is above [`MAX_CALL_NAME`], the arguments are not above [`MAX_CALL_ARGUMENTS`], and there are not more than
+    /// [`MAX_RETURNERS`] destinations. The payload has no bound here; it is that of every return.
     pub fn is_within_bounds(&self) -> bool {
         is_function_name(&self.fun)
+            && self.returners.len() <= MAX_RETURNERS
             && self.user.len() <= MAX_CALL_NAME
             && self.arg.as_packed().as_bytes().len() <= MAX_CALL_ARGUMENTS
     }
@@ -178,6 +181,7 @@ mod tests {
                 retcode: 0,
                 success: true,
                 payload: Packed::pack(&Value::Null),
+                returners: Vec::new(),
             };
             called.is_within_bounds()
         };

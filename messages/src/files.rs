@@ -155,7 +155,8 @@ impl fmt::Display for FileRefusal {
                 "the master takes no files of minions: set `file_recv: True` in its configuration"
             }
             Self::NoRoom => {
-                "what this minion has handed in takes all the room that the master has for it: remove some of it on the master"
+                "what this minion has handed in takes all the room that the master has for it: remove some of it there, in \
+                 cachedir/minions/ID/files, or raise file_recv_max_size"
             }
         })
     }

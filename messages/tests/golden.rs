@@ -986,6 +986,7 @@ fn caller(lines: &mut String) {
         retcode: 0,
         success: true,
         payload: packed(),
+        returners: vec!["local".into()],
     };
     request(lines, "Return", CallerRequest::Return(returned));
     let events = MinionEvents {

@@ -19,6 +19,8 @@ pub struct CallRequest {
     pub arguments: Arguments,
     /// The user who calls, for the record.
     pub user: String,
+    /// The destinations of the master's configuration that get the call too.
+    pub returners: Vec<String>,
 }
 
 /// A call whose secret arguments are apart: the function alone gets their values.
@@ -73,6 +75,7 @@ impl Call {
             retcode: outcome.retcode,
             success: outcome.success(),
             payload: Packed::pack(&outcome.value),
+            returners: self.request.returners.clone(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use saline_config::MinionConfig;
 use saline_data::nearest;
 use saline_data::{Packed, Value};
 use saline_functions::{ArgumentError, Failure};
@@ -93,11 +94,18 @@ impl Outcome {
 
     /// Returns the outcome of a function whose module would be the file `path`, had it no extension.
     pub fn misnamed(fun: &str, path: &Path) -> Self {
-        let (path, name) = (path.display(), path.file_stem().unwrap_or_default());
+        let name = path.file_stem().unwrap_or_default().display();
+        let rename = match MinionConfig::is_synced_module(path) {
+            // The minion has a copy, which the next `saltutil.sync_modules` would make again.
+            true => format!(
+                "rename _modules/{} among the files of the master to {name} and run saltutil.sync_modules",
+                path.file_name().unwrap_or_default().display()
+            ),
+            false => format!("rename {} to {name}", path.display()),
+        };
         Self::new(
             format!(
-                "'{fun}' is not available: rename {path} to {}, since the executable of a module is named as the module",
-                name.display()
+                "'{fun}' is not available: {rename}, since the executable of a module is named as the module"
             ),
             RETCODE_NOT_AVAILABLE,
         )

@@ -23,6 +23,7 @@ async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionRe
         fun: call.fun,
         arguments: call.arguments,
         user: call.user,
+        returners: call.returners,
     };
     let modules = Modules::of_this_machine().with_executables(call.config.all_module_dirs());
     let called = caller::call(&call.config, master, modules, request).await;

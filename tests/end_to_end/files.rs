@@ -152,7 +152,11 @@ fn functions_of_cp_tell_and_bring_what_the_master_has() {
         vec!["cp.hash_file", "salt://secret", "saltenv=prod"],
         vec!["cp.get_file_str", "salt://x", "saltenv=absent"],
     ] {
-        assert!(fail(&fleet, &wrong).contains(no_environment), "{wrong:?}");
+        let said = fail(&fleet, &wrong);
+        let named = wrong.iter().any(|word| word.contains("absent"));
+        let name = if named { "absent" } else { "prod" };
+        let told = format!("environment \"{name}\": {no_environment}; cp.envs shows");
+        assert!(said.contains(&told), "{wrong:?}: {said}");
     }
     let said = fleet
         .saline(&["m2", "cp.get_file_str", "salt://secret", "prod"])
@@ -267,14 +271,24 @@ fn a_minion_hands_files_in_only_where_it_may() {
     let bytes = content(400_000);
     fs::write(&log, &bytes).unwrap();
     let push = ["cp.push", log.to_str().unwrap()];
-    assert!(fail(&fleet, &push).contains("file_recv: True"));
+    let test = [&push[..], &["test=True"]].concat();
+    for call in [&push[..], &test] {
+        let said = fail(&fleet, call);
+        let told = format!(
+            "cannot hand in {}: the master takes no files of minions: set `file_recv: True`",
+            log.display()
+        );
+        assert!(said.contains(&told), "{said}");
+    }
     fleet.master_options += "file_recv: True\nfile_recv_max_size: 1\n";
     fleet.write_master_config();
     fleet.master().signal(Signal::HUP);
     fleet.master().log.wait_for("configuration reloaded", 1);
-    assert_eq!(call(&fleet, &push), true);
+    assert_eq!(call(&fleet, &test), true);
     let received = fleet.path("master/var/cache/saline/master/minions/m1/files");
     let stored = received.join(log.strip_prefix("/").unwrap());
+    assert_eq!(fs::read_dir(&received).unwrap().count(), 0);
+    assert_eq!(call(&fleet, &push), true);
     assert!(fs::read(&stored).unwrap() == bytes);
     assert_eq!(mode(&stored), 0o600);
     let named = [&push[..], &["upload_path=/logs/today"]].concat();
@@ -297,7 +311,25 @@ fn a_minion_hands_files_in_only_where_it_may() {
         assert!(fail(&fleet, &wrong).contains(why), "{to}");
     }
     fs::write(&log, content(1_100_000)).unwrap();
-    assert!(fail(&fleet, &push).contains("larger than the master allows"));
+    for call in [&push[..], &test] {
+        let said = fail(&fleet, call);
+        let told = format!(
+            "cannot hand in {}: it has 1100000 bytes, which is more than the master takes: raise file_recv_max_size",
+            log.display()
+        );
+        assert!(said.contains(&told), "{said}");
+    }
+    // An empty file is not handed in by a test either.
+    let empty = log.with_file_name("empty");
+    fs::write(&empty, "").unwrap();
+    let test = [
+        "cp.push",
+        empty.to_str().unwrap(),
+        "test=True",
+        "upload_path=empty",
+    ];
+    assert_eq!(call(&fleet, &test), true);
+    assert!(!received.join("empty").exists());
 }
 
 /// A minion behind a slow link that fetches a large file, of which something has arrived.

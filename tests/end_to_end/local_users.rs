@@ -223,7 +223,7 @@ fn a_user_of_runners_does_not_read_what_others_ordered() {
     for fun in ["event.read", "audit.tail"] {
         let refused = run_as(&fleet, NOBODY, "saline-run", &[fun]).expect(1);
         let said = format!("{}{}", refused.stdout, refused.stderr);
-        assert!(said.contains("that takes @all"), "{said}");
+        assert!(said.contains("as a user who has @all"), "{said}");
     }
 }
 

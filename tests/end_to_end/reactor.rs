@@ -177,7 +177,12 @@ fn the_example_tells_the_balancer_that_a_machine_has_started() {
 #[test]
 fn mistakes_are_told_before_an_event_comes() {
     let mut fleet = fleet_with(
-        "auto_accept: True\nreactor:\n  - 'a/*': [/srv/reactor/missing.sls, '/srv/reactor/*.none', salt://none.sls]\n  - 'b/*': [/srv/reactor/bad.sls, /srv/reactor/unknown.sls]\n",
+        "auto_accept: True\nreactor:\n  - 'a/*': [/srv/reactor/missing.sls, '/srv/reactor/*.none', salt://none.sls]\n  - 'b/*': [/srv/reactor/bad.sls, /srv/reactor/unknown.sls]\n  - 'n/*': [/srv/reactor/nobody.sls]\n",
+    );
+    write(
+        &fleet,
+        "nobody.sls",
+        "ping:\n  local.test.ping:\n    - tgt: web9\n",
     );
     let bad = "{% set n = 1 %}\nfirst:\n  local.test.ping:\n    - tgt: m1\nsecond:\n  local.test.ping:\n    - tgtt: m1\n";
     write(&fleet, "bad.sls", bad);
@@ -233,6 +238,9 @@ fn mistakes_are_told_before_an_event_comes() {
         orders[1]["refused"],
         "'manage.upp' is not available: did you mean manage.up?"
     );
+    let tested = fleet.run("saline-run", &["reactor.test", "n/1"]).expect(1);
+    let told = "nobody.sls, block \"ping\": test.ping on \"web9\" (glob) would reach nobody, since no accepted minion matches: correct tgt";
+    assert!(tested.stderr.contains(told), "{}", tested.stderr);
     // A real order is refused by the same words.
     fleet.run("saline-run", &["event.send", "b/1"]).expect(0);
     let log = &fleet.master().log;
@@ -289,10 +297,9 @@ fn reactions_of_the_time_when_the_master_was_killed_come_once_and_loops_end() {
         assert!(Instant::now() < deadline, "{echoes:?}");
     };
     assert_eq!(echoes, (0..20).collect::<Vec<i64>>());
-    fleet
-        .master()
-        .log
-        .wait_for("the event came of what this file ordered itself", 1);
+    let told = "the event came of what this file ordered itself";
+    let told = fleet.master().log.wait_for(told, 1);
+    assert!(!told.contains("ERROR"), "{told}");
     let pings = ordered(&fleet);
     let pings = pings.iter().filter(|(fun, _)| fun == "test.ping").count();
     assert!(pings <= 20, "{pings}");

@@ -6,10 +6,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::Signal;
-use saline_testing::{Fleet, PostgresServer, TEST_TIMEOUT};
+use saline_testing::{CommandOutput, Fleet, PostgresServer, TEST_TIMEOUT};
 use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("../../docs/returners.md");
@@ -122,6 +123,25 @@ fn an_order_names_destinations_for_its_own_job() {
     let lines = lines_when(&path, |lines| lines.len() >= 2);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(of_kind(&lines, "return")[0]["return"], "goes");
+    // A call on the minion's machine names them as well.
+    let call = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saline-call"));
+        command
+            .arg("-c")
+            .arg(fleet.minion_config("web1"))
+            .args(words);
+        CommandOutput::from(command.output().unwrap())
+    };
+    call(&["test.echo", "stays"]).expect(0);
+    call(&["--return", "local", "test.echo", "called"]).expect(0);
+    let lines = lines_when(&path, |lines| lines.len() >= 4);
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(of_kind(&lines, "return")[1]["return"], "called");
+    let unknown = call(&["--return", "postgres", "test.echo", "called"]).expect(0);
+    let told = "the configuration of the master has no destination \"postgres\": it has local";
+    assert!(unknown.stderr.contains(told), "{}", unknown.stderr);
+    let local = call(&["--local", "--return", "local", "test.ping"]).expect(64);
+    assert!(local.stderr.contains("--return"), "{}", local.stderr);
     let refused = fleet.saline(&["web1", "test.ping", "--return", "postgres"]);
     let said = refused.stderr.clone() + &refused.stdout;
     assert_ne!(refused.code, Some(0));
@@ -268,6 +288,13 @@ fn jobs_that_the_store_has_no_more_are_looked_up_in_the_job_cache() {
         let is_told = notes.contains("is from the job cache sqlite3");
         assert_eq!(is_told, words[0] != "jobs.list_jobs", "{notes}");
     }
+    // Salt's returner does not write down for which minions a job was.
+    let open = rusqlite::Connection::open(&database).unwrap();
+    let forget = "UPDATE jobs SET minions = NULL WHERE jid = ?1";
+    assert_eq!(open.execute(forget, [&failed]).unwrap(), 1);
+    drop(open);
+    let (success, _) = shown(&fleet, &["jobs.exit_success", &failed]);
+    assert_eq!(success, json!({"web1": false}));
     // What the store has stands beside it, and the filters hold for both.
     let new = publish(&fleet, &["web2", "test.echo", "hello"]);
     let listed = |words: &[&str]| {

@@ -412,7 +412,9 @@ fn functions_that_nobody_knows_are_refused_or_told() {
     let told = [
         "job \"a\" of the schedule: 'test.pnig' is not available: did you mean test.ping?"
             .to_owned(),
-        format!("module_dirs: the folder {missing}/modules does not exist"),
+        format!(
+            "module_dirs: the folder {missing}/modules does not exist: make it, or correct the path"
+        ),
         format!("grains_dirs: the folder {missing}/grains does not exist"),
     ];
     let checked = crate::service::minion(&fleet, "m1", "--check").expect(0);

@@ -44,6 +44,62 @@ fn a_check_names_the_mistake_and_makes_no_keys() {
 }
 
 #[test]
+fn what_the_configuration_names_and_the_machine_does_not_have_is_told() {
+    let fleet = Fleet::new("tcp", "");
+    fleet.write_master_config();
+    let file = fleet.config().join("master");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let checked = master(&fleet, "--check").expect(0);
+    assert_eq!(checked.stderr, "");
+    let at = |name: &str| fleet.path(name).display().to_string();
+    let options = format!(
+        "file_roots: {{base: [{}]}}\npillar_roots: {{base: [{}]}}\nreturner.local.file: /nosuch/returns.json\n\
+         ext_pillar: [{{cmd_json: 'TOKEN=hidden {} %s'}}]\n",
+        at("files"),
+        at("pillar"),
+        at("facts"),
+    );
+    std::fs::write(&file, format!("{text}{options}")).unwrap();
+    let assigned = fleet.config().join("minions.d");
+    std::fs::create_dir(&assigned).unwrap();
+    std::fs::write(assigned.join("roles.conf"), "m1: {roles: [web]}\n").unwrap();
+    let checked = master(&fleet, "--check").expect(0);
+    for line in [
+        format!(
+            "file_roots, base: the folder {} does not exist: make it",
+            at("files")
+        ),
+        format!(
+            "pillar_roots, base: the folder {} does not exist: make it",
+            at("pillar")
+        ),
+        format!(
+            "ext_pillar, cmd_json: the program {} does not exist: install it",
+            at("facts")
+        ),
+        format!("since there is no folder {}: make it", at("master/nosuch")),
+        format!(
+            "{} is not read, since its name does not end with .yaml: rename it to {}",
+            assigned.join("roles.conf").display(),
+            assigned.join("roles.yaml").display()
+        ),
+    ] {
+        assert!(checked.stderr.contains(&line), "{line}\n{}", checked.stderr);
+    }
+    assert_eq!(checked.stderr.lines().count(), 5, "{}", checked.stderr);
+    assert!(!checked.stderr.contains("hidden"), "{}", checked.stderr);
+    for folder in ["files", "pillar", "master/nosuch"] {
+        std::fs::create_dir_all(fleet.path(folder)).unwrap();
+    }
+    std::fs::write(fleet.path("facts"), "#!/bin/sh\n").unwrap();
+    let only_runnable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(fleet.path("facts"), only_runnable).unwrap();
+    std::fs::rename(assigned.join("roles.conf"), assigned.join("roles.yaml")).unwrap();
+    let checked = master(&fleet, "--check").expect(0);
+    assert_eq!(checked.stderr, "");
+}
+
+#[test]
 fn a_check_reads_the_keys_beside_a_running_daemon() {
     let fleet = Fleet::with_minions("tcp", &["m1"]);
     master(&fleet, "--check").expect(0);

@@ -207,6 +207,7 @@ impl Colluder {
             retcode: 0,
             success: true,
             payload: Packed::pack(&Value::from("x".repeat(60_000))),
+            returners: Vec::new(),
         });
         let session = &self.caller.session;
         let deadline = Clock.after(TIMEOUT);

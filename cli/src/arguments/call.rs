@@ -42,6 +42,16 @@ pub(crate) struct CallArguments {
     #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
     pub(crate) id: Option<MinionId>,
 
+    /// Have the master deliver the call and its return to this destination of its configuration (executable, http, local,
+    /// postgres, sqlite3) too; several with commas between them.
+    #[arg(
+        long = "return",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        conflicts_with = "local"
+    )]
+    pub(crate) returners: Vec<String>,
+
     /// Print the grains of this machine.
     #[arg(short = 'g', long)]
     grains: bool,

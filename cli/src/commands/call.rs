@@ -28,6 +28,8 @@ pub struct FunctionCall {
     pub arguments: Arguments,
     /// The user who calls, for the record.
     pub user: String,
+    /// The destinations of the master's configuration that get the call too.
+    pub returners: Vec<String>,
 }
 
 /// The return of a function that was called on this machine.
@@ -86,6 +88,7 @@ pub(crate) async fn call(
         fun: function.to_owned(),
         arguments: parse_call(function, words),
         user,
+        returners: arguments.returners.clone(),
     };
     let returned = match carry_out(call, &registry).await {
         Ok(returned) => returned,

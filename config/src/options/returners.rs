@@ -254,7 +254,8 @@ pub(super) const EVENT_RETURN_WHITELIST: OptionDoc<MasterConfig> = OptionDoc {
     secrecy: Secrecy::Public,
     unit: "a glob or a list of them",
     default: "",
-    help: "The tags of the events that `event_return` is about. A `*` crosses slashes. Not set: all.",
+    help: "The tags of the events that `event_return` is about. A `*` crosses slashes. The event that a minion fires as `my/x` is \
+           matched by `my/*` and by `salt/minion/*/my/*`. Not set: all.",
     read: |config, given| {
         config.returners.event_return_whitelist = globs(given)?;
         Ok(())

@@ -63,7 +63,7 @@ pub(super) enum CutReaction {
 impl std::fmt::Display for CutReaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Loop => f.write_str("the event came of what this file ordered itself"),
+            Self::Loop => f.write_str("the event came of what this file ordered itself, and a file never reacts to its own doing"),
             Self::Rate => write!(
                 f,
                 "it did more than {} reactions at once and {} a second to events of this source",

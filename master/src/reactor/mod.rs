@@ -35,7 +35,7 @@ use crate::jobs::{JobStore, StoreError};
 use crate::orders::PublishOrder;
 use crate::reactions::{Matched, Reactions, describe, source_of};
 use crate::runners::Runners;
-use chains::{Chain, Chains};
+use chains::{Chain, Chains, CutReaction};
 use orders::Cause;
 
 /// The bytes of events that are read at once, about.
@@ -380,9 +380,21 @@ impl Reactor {
             Ok(chain) => chain,
             Err(cut) => {
                 self.reactions.figures().count_cut();
-                self.complain(&file, || {
-                    format!("reactor: {file} does not react to {tag} (event {number}, of {origin}): {cut}")
-                });
+                let line = || {
+                    format!(
+                        "reactor: {file} does not react to {tag} (event {number}, of {origin}): {cut}"
+                    )
+                };
+                match cut {
+                    // Nothing is wrong with a file that reacts to every return, also to those of its own jobs: lines about them
+                    // take no room from those about mistakes.
+                    CutReaction::Loop => {
+                        if self.complaints.take(&format!("{file} (loops)")).is_ok() {
+                            tracing::info!("{}", line());
+                        }
+                    }
+                    CutReaction::Rate => self.complain(&file, line),
+                }
                 return;
             }
         };

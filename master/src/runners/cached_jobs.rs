@@ -63,6 +63,11 @@ pub(super) async fn whole(run: &Run, jid: &Jid) -> Result<WholeCachedJob, Failur
     run.note(format!(
         "job {jid} is from the job cache {name}: the store of this master has it no more"
     ));
+    if cached.minions.is_empty() {
+        // Salt's returner names none.
+        let returned = returns.iter().map(|one| one.minion.to_string());
+        cached.minions = returned.collect();
+    }
     let returned: HashSet<&str> = returns.iter().map(|one| one.minion.as_str()).collect();
     for minion in &cached.minions {
         if !returned.contains(minion.as_str()) {

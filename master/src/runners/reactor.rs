@@ -118,7 +118,8 @@ async fn delete(run: &Run, event: String, #[default(false)] test: bool) -> Resul
 }
 
 /// Returns what the reactor would do about an event, and does nothing: for each file that reacts its orders, whether they
-/// are allowed, and which minions a job would be for; or why the file orders nothing.
+/// are allowed, and which minions a job would be for; or why the file orders nothing. Fails where an order would be refused or reach
+/// nobody.
 ///
 /// tag
 ///     The tag of the event, as it is on the master's bus: `salt/minion/web1/myco/x`.
@@ -166,6 +167,17 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
                 for block in &blocks {
                     let order = order_of(run, &principal, block).await;
                     is_whole &= order.get("refused").is_none();
+                    if matches!(order.get("minions"), Some(Value::List(minions)) if minions.is_empty())
+                    {
+                        is_whole = false;
+                        run.note(format!(
+                            "{}, block {:?}: {} would reach nobody, since no accepted minion matches: correct tgt, or accept the key \
+                             of the minion",
+                            plan.file,
+                            block.name,
+                            describe(&block.act)
+                        ));
+                    }
                     orders.push(order);
                 }
                 shown.push(Value::map([file, ("orders", Value::List(orders))]));

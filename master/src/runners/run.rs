@@ -95,7 +95,8 @@ impl Run {
         match self.sees_all() {
             true => Ok(()),
             false => Err(Failure::Execution(format!(
-                "{} may not run {fun}, which tells what others ordered: that takes @all",
+                "{} may not run {fun}, which is about what others ordered: run it as root, or as a user who has @all in the master's \
+                 configuration",
                 self.principal
             ))),
         }

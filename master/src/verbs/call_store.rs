@@ -16,6 +16,7 @@ use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, ReturnReport};
 use crate::jobs::{CarriedOut, JobFunction, JobStore, NewJob, StoreError};
+use crate::returners::Returners;
 
 /// Stores calls and scheduled runs, each as a job of its own.
 #[derive(Debug, Clone)]
@@ -25,6 +26,7 @@ pub(crate) struct CallStore {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) limiter: Arc<TokenBuckets<MinionId>>,
     pub(crate) events: Events,
+    pub(crate) returners: Returners,
 }
 
 /// What a minion ran by itself.
@@ -36,6 +38,7 @@ struct OwnJob {
     arg: PackedArguments,
     user: String,
     metadata: Option<Packed>,
+    returners: Vec<String>,
 }
 
 /// What became of a call.
@@ -47,6 +50,8 @@ pub(super) enum CallStored {
     NoRoom,
     /// Another peer's request has its number.
     Refused,
+    /// It names a destination that the configuration does not have.
+    NoDestination(String),
     /// The store did not take the return.
     Failed,
 }
@@ -58,6 +63,9 @@ impl CallStore {
         id: &MinionId,
         called: CallerReturn,
     ) -> Result<CallStored, StoreError> {
+        if let Err(why) = self.returners.check(&called.returners) {
+            return Ok(CallStored::NoDestination(why));
+        }
         let new = OwnJob {
             owner: Principal::Caller(id.clone()).owner(),
             request: called.request_id,
@@ -65,6 +73,7 @@ impl CallStore {
             arg: called.arg,
             user: called.user,
             metadata: None,
+            returners: called.returners,
         };
         let Some(jid) = self.job_of(id, new).await? else {
             return Ok(CallStored::Refused);
@@ -112,6 +121,7 @@ impl CallStore {
             fun: run.fun,
             arg: run.arg,
             metadata: run.metadata,
+            returners: Vec::new(),
         };
         self.job_of(id, new).await
     }
@@ -145,7 +155,7 @@ impl CallStore {
             batch: None,
             resolved: None,
             metadata: new.metadata,
-            returners: Vec::new(),
+            returners: new.returners,
         };
         Ok(match self.jobs.publish(new).await? {
             CarriedOut::Now => Some(jid),

@@ -55,6 +55,7 @@ impl CallerVerbs {
                 Ok(CallStored::Stored(jid)) => CallerReply::Stored(jid),
                 Ok(CallStored::NoRoom) => CallerReply::busy(NO_ROOM),
                 Ok(CallStored::Refused) => CallerReply::Refused(RefusedVerb::Malformed),
+                Ok(CallStored::NoDestination(why)) => CallerReply::Failed(why),
                 Ok(CallStored::Failed) => {
                     CallerReply::Failed("it did not take the return".to_owned())
                 }

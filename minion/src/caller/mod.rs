@@ -137,6 +137,7 @@ fn run(call: &Call, host: &Host, modules: &Modules) -> Outcome {
         fun,
         arguments,
         user,
+        ..
     } = &call.request;
     let entered = Running::default().enter(RunningJob {
         jid: OwnJids::default().next(Clock),
@@ -185,6 +186,7 @@ mod tests {
                     named: named.into_iter().collect(),
                 },
                 user: "root".to_owned(),
+                returners: Vec::new(),
             };
             let call = Call::new(&modules, request).unwrap();
             let outcome = run(&call, &host, &modules);

@@ -1,12 +1,10 @@
 //! `--check`: whether a minion can start with the configuration and the keys that are there.
 
 use std::error::Error;
-use std::io::ErrorKind;
-use std::path::Path;
 
 use saline_channel::Identity;
 use saline_config::MinionConfig;
-use saline_daemon::check_metrics_address;
+use saline_daemon::{absent_folder, check_metrics_address};
 use saline_exec::Program;
 use saline_messages::MinionId;
 use saline_protocol::transport::Registry;
@@ -27,8 +25,7 @@ pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
         .into_iter()
         .flat_map(|(option, folders)| folders.iter().map(move |folder| (option, folder)));
     let mut warnings: Vec<String> = named
-        .filter(|(_, folder)| is_missing(folder))
-        .map(|(option, folder)| format!("{option}: the folder {} does not exist", folder.display()))
+        .filter_map(|(option, folder)| absent_folder(option, folder))
         .collect();
     let jobs = &config.schedule.jobs;
     if !jobs.is_empty() {
@@ -36,14 +33,6 @@ pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
         warnings.extend(modules.unknown_in_schedule(jobs));
     }
     warnings
-}
-
-/// Whether there is surely no folder of this path.
-fn is_missing(folder: &Path) -> bool {
-    match folder.metadata() {
-        Ok(found) => !found.is_dir(),
-        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
-    }
 }
 
 /// Checks the configuration and the keys that a start needs, and the program that starts every command. Changes nothing.

@@ -65,6 +65,7 @@ impl ScheduledJobs {
                     named: due.entry.kwargs.clone(),
                 },
                 user: user_of_schedule(&due.name),
+                returners: Vec::new(),
             },
         )?;
         let run = ScheduledRun {

@@ -48,6 +48,11 @@ fn item(_: &JobContext<'_>, keys: Value, #[default("")] default: String) -> Resu
 ///     saline '*' environ.items
 #[function]
 fn items(_: &JobContext<'_>) -> Value {
+    all()
+}
+
+/// Returns the minion's environment, by name.
+pub(super) fn all() -> Value {
     let mut all: Vec<(String, Value)> = std::env::vars_os()
         .map(|(name, value)| {
             let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();

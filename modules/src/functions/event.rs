@@ -1,7 +1,9 @@
 //! `event`: fires events on the bus of the minion, and on that of the master.
 
-use saline_functions::{Failure, Mapping, function};
+use saline_data::Value;
+use saline_functions::{Failure, FromValue, Mapping, Mismatch, function};
 
+use super::{environ, pillar};
 use crate::event_queue::EventError;
 use crate::{Functions, JobContext};
 
@@ -14,21 +16,124 @@ pub(super) const FUNCTIONS: Functions = &[&FIRE, &SEND, &FIRE_MASTER];
 ///     The end of the tag.
 ///
 /// data
-///     A mapping. Further `name=value` arguments are added to it.
+///     A mapping. Further `name=value` arguments are added to it, where it has no such name.
+///
+/// preload
+///     Not supported: name everything in `data`.
+///
+/// with_env
+///     `True` adds the environment of the minion as `environ`, a list of names these variables.
+///
+/// with_grains
+///     `True` adds the grains as `grains`, a list of names these grains.
+///
+/// with_pillar
+///     `True` adds the pillar that the minion holds as `pillar`, a list of names these entries. Values are hidden as `**********`.
+///
+/// with_env_opts
+///     `True` adds the environments of the minion, which has no others here: `base` as `saltenv`, and `None` as `pillarenv`.
+///
+/// show_changed, timeout
+///     Accepted for compatibility; do nothing.
+///
+/// unmask
+///     `True` shows the values of `with_pillar`, which then stand in the event for everybody who reads events.
 ///
 /// Returns `True` once the event is queued. It is lost if the minion stops before the master has taken it.
 ///
 /// CLI Example:
 ///
 ///     saline '*' event.send backup/done files=1204
+///     saline '*' event.send backup/done with_grains='[host, os]'
 #[function(in_minion)]
+#[expect(unused_variables, reason = "nothing is waited for")]
+#[allow(clippy::too_many_arguments, reason = "Salt's parameters")]
 fn send(
     job: &JobContext<'_>,
     tag: String,
     data: Option<Mapping>,
+    preload: Option<Value>,
+    #[default(false)] with_env: Included,
+    #[default(false)] with_grains: Included,
+    #[default(false)] with_pillar: Included,
+    #[default(true)] show_changed: bool,
+    #[default(false)] with_env_opts: bool,
+    #[default(60)] timeout: i64,
+    #[default(false)] unmask: bool,
     #[kwargs] more: Mapping,
 ) -> Result<bool, Failure> {
-    to_master(job, &tag, [data.unwrap_or_default(), more].concat())
+    if preload.is_some() {
+        let why = "event.send: preload is not supported: name everything in data";
+        return Err(Failure::Invocation(why.to_owned()));
+    }
+    let mut all = Mapping::new();
+    if with_env != Included::Nothing {
+        put(&mut all, "environ", with_env.of(environ::all()));
+    }
+    if with_grains != Included::Nothing {
+        let grains = job.host.grains.all().as_ref().clone();
+        put(&mut all, "grains", with_grains.of(grains));
+    }
+    if with_pillar != Included::Nothing {
+        let held = job.host.held_pillar(job.job)?;
+        let held = pillar::all(&held, unmask);
+        put(&mut all, "pillar", with_pillar.of(held));
+    }
+    if with_env_opts {
+        put(&mut all, "saltenv", Value::from(saline_config::BASE));
+        put(&mut all, "pillarenv", Value::Null);
+    }
+    // As with Salt, `data` counts most.
+    for (name, value) in more.into_iter().chain(data.unwrap_or_default()) {
+        put(&mut all, &name, value);
+    }
+    to_master(job, &tag, all)
+}
+
+/// Puts an entry into a mapping, in the place of one with its name.
+fn put(mapping: &mut Mapping, name: &str, value: Value) {
+    match mapping.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => *known = value,
+        None => mapping.push((name.to_owned(), value)),
+    }
+}
+
+/// Which entries of a mapping an event gets.
+#[derive(Debug, Clone, PartialEq)]
+enum Included {
+    Nothing,
+    All,
+    Named(Vec<String>),
+}
+
+impl FromValue for Included {
+    const TAKES: &'static str = "True, False or a list of names";
+
+    fn from_value(value: Value) -> Result<Self, Mismatch> {
+        match value {
+            Value::Null | Value::Bool(false) => Ok(Self::Nothing),
+            Value::Bool(true) => Ok(Self::All),
+            names @ Value::List(_) => Vec::from_value(names).map(Self::Named),
+            Value::Text(names) => {
+                let names = names.split(',').map(|name| name.trim().to_owned());
+                Ok(Self::Named(names.collect()))
+            }
+            other => Err(Mismatch::of::<Self>(&other)),
+        }
+    }
+}
+
+impl Included {
+    /// Returns the entries of a mapping that the event gets.
+    fn of(&self, mapping: Value) -> Value {
+        match (self, mapping) {
+            (Self::Named(names), Value::Map(mut entries)) => {
+                entries.retain(|(name, _)| names.contains(name));
+                Value::Map(entries)
+            }
+            (_, mapping) => mapping,
+        }
+    }
 }
 
 /// Fires an event as `event.send` does, with the arguments in the order of Salt's older function.

@@ -233,7 +233,7 @@ fn values(
 }
 
 /// Returns all of a pillar.
-fn all(pillar: &Pillar, unmask: bool) -> Value {
+pub(super) fn all(pillar: &Pillar, unmask: bool) -> Value {
     let entries = pillar.shown().into_iter();
     Value::Map(entries.map(|entry| shown_entry(entry, unmask)).collect())
 }

@@ -12,7 +12,7 @@ use saline_functions::Failure;
 use saline_jailed_files::{InnerPath, NewFile};
 use saline_messages::{FilePlace, FileReply, FileRequest, SeenFile, TransferDigest, TransferId};
 
-use super::FileCache;
+use super::{FileCache, refused};
 use crate::JobContext;
 use crate::pending_answer::{PendingAnswer, wrong_answer};
 
@@ -30,12 +30,8 @@ const OTHER_FETCHES: Duration = Duration::from_millis(200);
 
 /// Returns what a file of the master is now.
 pub(crate) fn look(job: &JobContext<'_>, place: &FilePlace) -> Result<SeenFile, Failure> {
-    match job.ask_or_refused(&FileRequest::Look(place.clone()))? {
+    match job.ask_about_files(&FileRequest::Look(place.clone()))? {
         FileReply::Seen(seen) => Ok(seen),
-        FileReply::Refused(why) => {
-            let refused = format!("salt://{}: {why}", place.path);
-            Err(Failure::Execution(refused))
-        }
         _ => Err(wrong_answer()),
     }
 }
@@ -266,7 +262,7 @@ fn receive_into(
         let part = match job.answer_or_again(answer, &request)? {
             FileReply::Part(part) => part,
             FileReply::Changed => return Ok(Received::Changed),
-            FileReply::Refused(why) => return Err(Failure::Execution(why.to_string()).into()),
+            FileReply::Refused(why) => return Err(refused(&request, why).into()),
             _ => return Err(wrong_answer().into()),
         };
         let is_next =

@@ -4,6 +4,7 @@ use saline_data::Value;
 use saline_functions::Failure;
 use saline_messages::{FileEntry, FileRefusal, FileReply, FileRequest};
 
+use super::refused;
 use crate::JobContext;
 use crate::pending_answer::wrong_answer;
 
@@ -31,7 +32,7 @@ pub(crate) fn list(
         let page = match job.ask_or_refused(&request)? {
             FileReply::Listed(page) => page,
             FileReply::Refused(FileRefusal::NoFile) => return Ok(false),
-            FileReply::Refused(why) => return Err(Failure::Execution(why.to_string())),
+            FileReply::Refused(why) => return Err(refused(&request, why)),
             _ => return Err(wrong_answer()),
         };
         let last = page.entries.last().map(|entry| entry.path.clone());

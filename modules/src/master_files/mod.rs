@@ -14,8 +14,9 @@ mod templates;
 use std::fmt;
 use std::time::Duration;
 
+use saline_config::BASE;
 use saline_functions::Failure;
-use saline_messages::{FileReply, FileRequest};
+use saline_messages::{FileRefusal, FileReply, FileRequest};
 
 use crate::JobContext;
 use crate::pending_answer::PendingAnswer;
@@ -41,6 +42,27 @@ pub trait MasterFiles: fmt::Debug + Send + Sync {
     fn part_size(&self) -> u32;
 }
 
+/// Returns the failure of a request that the master refused, which says what the request was about.
+fn refused(request: &FileRequest, why: FileRefusal) -> Failure {
+    let about = match request {
+        FileRequest::List {
+            environment, below, ..
+        } => Some((environment, below)),
+        FileRequest::Look(place) | FileRequest::Part { place, .. } => {
+            Some((&place.environment, &place.path))
+        }
+        FileRequest::Environments | FileRequest::Push { .. } => None,
+    };
+    Failure::Execution(match (about, why) {
+        (None, _) => why.to_string(),
+        (Some((environment, _)), FileRefusal::NoEnvironment) => {
+            format!("environment {environment:?}: {why}; cp.envs shows those that it may read")
+        }
+        (Some((environment, path)), _) if environment == BASE => format!("salt://{path}: {why}"),
+        (Some((environment, path)), _) => format!("salt://{path}?saltenv={environment}: {why}"),
+    })
+}
+
 impl JobContext<'_> {
     /// Asks the master until there is an answer.
     ///
@@ -49,13 +71,13 @@ impl JobContext<'_> {
     /// outside of the minion's process.
     pub(crate) fn ask_about_files(&self, request: &FileRequest) -> Result<FileReply, Failure> {
         match self.ask_or_refused(request)? {
-            FileReply::Refused(why) => Err(Failure::Execution(why.to_string())),
+            FileReply::Refused(why) => Err(refused(request, why)),
             reply => Ok(reply),
         }
     }
 
     /// Asks as [`ask_about_files`](Self::ask_about_files) does, and returns a refusal as an answer.
-    fn ask_or_refused(&self, request: &FileRequest) -> Result<FileReply, Failure> {
+    pub(crate) fn ask_or_refused(&self, request: &FileRequest) -> Result<FileReply, Failure> {
         let first = self.send_about_files(request.clone())?;
         self.answer_or_again(first, request)
     }

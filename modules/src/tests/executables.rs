@@ -201,6 +201,15 @@ fn a_file_with_an_extension_is_named() {
 }
 
 #[test]
+fn a_file_of_the_master_with_an_extension_is_named_where_it_is_to_be_renamed() {
+    let copy = Path::new("/var/cache/saline/minion/extmods/modules/own.py");
+    assert_eq!(
+        text(&Outcome::misnamed("own.f", copy)),
+        "'own.f' is not available: rename _modules/own.py among the files of the master to own and run saltutil.sync_modules, since the executable of a module is named as the module"
+    );
+}
+
+#[test]
 fn the_examples_work() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-functions");
     let has = |program: &str| {

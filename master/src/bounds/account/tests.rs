@@ -238,6 +238,7 @@ async fn calls_are_bounded_apart_from_what_the_minion_returns() {
                 retcode: 0,
                 success: true,
                 payload: Packed::from_bytes(vec![0; bytes]),
+                returners: Vec::new(),
             }),
             bytes,
         )

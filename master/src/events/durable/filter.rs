@@ -40,7 +40,7 @@ impl TagFilter {
 }
 
 /// The tags of the events that destinations outside of the master get: those that `wanted` matches, or all if it is empty, but
-/// for those that `left_out` matches.
+/// for those that `left_out` matches. The tag by which a minion fired an event counts as well.
 #[derive(Debug, Clone)]
 pub(crate) struct ReturnedTags {
     wanted: TagFilter,
@@ -54,7 +54,8 @@ impl ReturnedTags {
 
     /// Whether an event with this tag is delivered.
     pub(crate) fn matches(&self, tag: &str) -> bool {
-        (self.wanted.is_empty() || self.wanted.matches(tag)) && !self.left_out.matches(tag)
+        (self.wanted.is_empty() || self.wanted.matches_either(tag))
+            && !self.left_out.matches_either(tag)
     }
 }
 
@@ -72,4 +73,30 @@ pub(super) fn is_read_from_job_store(tag: &str) -> bool {
         EventTag::parse(tag),
         Some(EventTag::Job(_, JobEvent::New | JobEvent::Returned(_)))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn returned_tags_are_also_those_that_minions_chose() {
+        let globs = |globs: &[&str]| {
+            let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+            TagFilter::compile(&globs).unwrap()
+        };
+        let returned = ReturnedTags::new(globs(&["my/*"]), globs(&["my/noise*"]));
+        for (tag, is_returned) in [
+            ("salt/minion/web1/my/x", true),
+            ("my/x", true),
+            ("salt/minion/web1/my/noise/1", false),
+            ("salt/minion/web1/other", false),
+            // A minion that fires `salt/job/…` does not pass for the master.
+            ("salt/minion/web1/salt/my/x", false),
+        ] {
+            assert_eq!(returned.matches(tag), is_returned, "{tag}");
+        }
+        let no_jobs = ReturnedTags::new(TagFilter::default(), globs(&["salt/job/*"]));
+        assert!(no_jobs.matches("salt/minion/web1/salt/job/1"));
+    }
 }

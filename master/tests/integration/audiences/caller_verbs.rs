@@ -34,6 +34,7 @@ pub fn of_callers() -> Vec<CallerRequest> {
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::from("called")),
+        returners: Vec::new(),
     });
     std::iter::successors(Some(first), next_of_caller).collect()
 }

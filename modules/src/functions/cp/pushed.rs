@@ -6,11 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use saline_functions::{Failure, function};
-use saline_messages::{FileReply, FileRequest, Part, TransferDigest, TransferId};
+use saline_messages::{FileRefusal, FileReply, FileRequest, Part, TransferDigest, TransferId};
 use saline_targeting::Glob;
 
 use super::target::{Destination, open};
 use crate::JobContext;
+use crate::pending_answer::wrong_answer;
 
 /// How often a file is started over that changes while it is handed in.
 const ATTEMPTS: usize = 5;
@@ -33,7 +34,7 @@ const MAX_DEPTH: usize = 64;
 ///     `True` removes the file of the minion when the master has it.
 ///
 /// test
-///     `True` hands nothing in.
+///     `True` hands nothing in, and only tells whether the master would take the file.
 ///
 /// Returns `True`.
 ///
@@ -50,12 +51,13 @@ pub(super) fn push(
     #[default(false)] test: bool,
 ) -> Result<bool, Failure> {
     let from = path.as_folder();
-    if test {
-        return open(from).map(|_| true);
-    }
     let to = upload_path.unwrap_or_else(|| from.display().to_string());
-    push_one(job, from, to.trim_start_matches('/'))?;
-    if remove_source {
+    let to = to.trim_start_matches('/');
+    match test {
+        true => would_be_taken(job, from, to)?,
+        false => push_one(job, from, to)?,
+    }
+    if remove_source && !test {
         std::fs::remove_file(from).map_err(|why| failed("remove", from, &why))?;
     }
     Ok(true)
@@ -73,7 +75,7 @@ pub(super) fn push(
 ///     The path of the folder below the minion's folder on the master; that of the folder if it is not given.
 ///
 /// test
-///     `True` hands nothing in.
+///     `True` hands nothing in, and only tells whether the master would take the files.
 ///
 /// Returns `True`.
 ///
@@ -110,8 +112,10 @@ pub(super) fn push_dir(
         }
         // Each was found below the folder.
         let below = file.strip_prefix(folder).unwrap_or(&file);
-        if !test {
-            push_one(job, &file, &to.join(below).display().to_string())?;
+        let to = to.join(below).display().to_string();
+        match test {
+            true => would_be_taken(job, &file, &to)?,
+            false => push_one(job, &file, &to)?,
         }
     }
     Ok(true)
@@ -137,6 +141,23 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Asks the master for what would follow the last byte of a file. It takes nothing then, and refuses what it would refuse otherwise.
+fn would_be_taken(job: &JobContext<'_>, from: &Path, to: &str) -> Result<(), Failure> {
+    let found = open(from)?.metadata();
+    // It would take an empty file at once.
+    let total = found
+        .map_err(|why| failed("read", from, &why))?
+        .len()
+        .max(1);
+    let part = Part {
+        transfer: TransferDigest::default().id(),
+        total,
+        offset: total,
+        bytes: Vec::new(),
+    };
+    hand_in(job, from, to, part).map(drop)
 }
 
 /// Hands one file in.
@@ -191,17 +212,7 @@ fn send(
             offset,
             bytes,
         };
-        let request = FileRequest::Push {
-            path: to.to_owned(),
-            part,
-        };
-        let FileReply::Received(received) = job.ask_about_files(&request)? else {
-            return Err(failed(
-                "hand in",
-                from,
-                &"the master gave an answer to another question",
-            ));
-        };
+        let received = hand_in(job, from, to, part)?;
         if received == total {
             return Ok(true);
         }
@@ -211,6 +222,30 @@ fn send(
             return Ok(false);
         }
         offset = received;
+    }
+}
+
+/// Hands a part of a file in. Returns how many bytes of the file the master has.
+fn hand_in(job: &JobContext<'_>, from: &Path, to: &str, part: Part) -> Result<u64, Failure> {
+    let total = part.total;
+    let request = FileRequest::Push {
+        path: to.to_owned(),
+        part,
+    };
+    match job.ask_or_refused(&request)? {
+        FileReply::Received(received) => Ok(received),
+        FileReply::Refused(FileRefusal::TooLarge) => {
+            let why = format!(
+                "it has {total} bytes, which is more than the master takes: raise file_recv_max_size in its configuration"
+            );
+            Err(failed("hand in", from, &why))
+        }
+        FileReply::Refused(FileRefusal::BadPath) => {
+            let why = format!("upload_path {to:?}: {}", FileRefusal::BadPath);
+            Err(failed("hand in", from, &why))
+        }
+        FileReply::Refused(why) => Err(failed("hand in", from, &why)),
+        _ => Err(failed("hand in", from, &wrong_answer())),
     }
 }
 

@@ -212,3 +212,74 @@ fn functions_of_the_mine_come_from_the_pillar_too() {
         "{updated:?}"
     );
 }
+
+#[test]
+fn an_event_gets_what_it_is_to_have_of_the_minion() {
+    let (bench, script) = minion();
+    script.then_pillar(&pillar(&entries()));
+    let sent = |named: &[(&str, Value)]| {
+        let data = Value::map([("files", Value::Int(7))]);
+        let fired = bench.call("event.send", &["backup/done".into(), data], named);
+        assert_eq!(fired, Outcome::from(true));
+        let (_, events) = bench.host.events.try_next_batch(usize::MAX).unwrap();
+        events.last().unwrap().data.unpack().unwrap()
+    };
+    let files = ("files", Value::Int(7));
+    let grains = bench.host.grains.all();
+    let kernel = grains.get("kernel").unwrap().clone();
+    for (named, expected) in [
+        (
+            ("with_grains", Value::texts(["kernel", "none"])),
+            ("grains", Value::map([("kernel", kernel)])),
+        ),
+        (
+            ("with_grains", Value::Bool(true)),
+            ("grains", grains.as_ref().clone()),
+        ),
+        (
+            ("with_pillar", Value::from("password, port")),
+            (
+                "pillar",
+                Value::map([("password", hidden()), ("port", hidden())]),
+            ),
+        ),
+    ] {
+        assert_eq!(sent(&[named]), Value::map([expected, files.clone()]));
+    }
+    let shown = sent(&[("with_pillar", Value::texts(["port"])), UNMASK]);
+    let port = ("pillar", Value::map([("port", Value::Int(443))]));
+    assert_eq!(shown, Value::map([port, files.clone()]));
+    assert_eq!(
+        sent(&[
+            ("with_env_opts", Value::Bool(true)),
+            ("more", Value::Int(1)),
+            ("files", Value::Int(1))
+        ]),
+        Value::map([
+            ("saltenv", Value::from("base")),
+            ("pillarenv", Value::Null),
+            ("more", Value::Int(1)),
+            files.clone(),
+        ])
+    );
+    let nothing = sent(&[("with_grains", Value::Bool(false))]);
+    assert_eq!(nothing, Value::map([files]));
+    let wrong = bench.call(
+        "event.send",
+        &["a/b".into()],
+        &[("with_grains", Value::Int(1))],
+    );
+    assert!(
+        wrong
+            .value
+            .as_str()
+            .unwrap()
+            .contains("True, False or a list of names"),
+        "{wrong:?}"
+    );
+    let preload = bench.call("event.send", &["a/b".into()], &[("preload", entries())]);
+    assert!(
+        preload.value.as_str().unwrap().contains("not supported"),
+        "{preload:?}"
+    );
+}
