@@ -60,6 +60,8 @@ fn what_the_configuration_names_and_the_machine_does_not_have_is_told() {
         at("facts"),
     );
     std::fs::write(&file, format!("{text}{options}")).unwrap();
+    // A command may have a secret in it, which others must not read.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let assigned = fleet.config().join("minions.d");
     std::fs::create_dir(&assigned).unwrap();
     std::fs::write(assigned.join("roles.conf"), "m1: {roles: [web]}\n").unwrap();
