@@ -29,7 +29,7 @@ pub(super) async fn of_answered(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn of_failed(world: Arc<World>) -> Outcome {
-    const ROUNDS: usize = 7;
+    const ROUNDS: usize = 9;
     const BYTES: usize = 32;
     let mut host = world.serve().await?;
     let caller = world.client(&host).await?;
