@@ -56,6 +56,8 @@ pub struct Listing {
     /// How many were left out: names that are not UTF-8, links that lead out, special files, what nests too deep, and
     /// folders that cannot be read.
     pub skipped: usize,
+    /// The path of the first of those, with other characters in the place of what is not UTF-8.
+    pub first_skipped: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +117,14 @@ impl Listing {
         low
     }
 
+    /// Notes that something is left out.
+    fn skip(&mut self, path: &str) {
+        self.skipped += 1;
+        if self.first_skipped.is_none() {
+            self.first_skipped = Some(path.to_owned());
+        }
+    }
+
     fn push(
         &mut self,
         path: &str,
@@ -171,7 +181,7 @@ impl Root {
         let mut listing = Listing::default();
         let mut path = below.as_str().to_owned();
         let first = self.open_folder(&path)?;
-        let mut levels = vec![level(first, path.len(), None, &mut listing)?];
+        let mut levels = vec![level(first, &path, None, &mut listing)?];
         loop {
             let depth = levels.len();
             let Some(level_now) = levels.last_mut() else {
@@ -196,7 +206,7 @@ impl Root {
             }
             let Some((is_folder, is_link)) = self.judge(&levels[depth - 1].folder, &name, &path)
             else {
-                listing.skipped += 1;
+                listing.skip(&path);
                 continue;
             };
             let kind = match is_folder {
@@ -211,13 +221,12 @@ impl Root {
             }
             let opened = self.enter(&levels[depth - 1].folder, &name, &path, is_link);
             let entry = listing.len() - 1;
-            let next =
-                opened.and_then(|folder| level(folder, path.len(), Some(entry), &mut listing));
+            let next = opened.and_then(|folder| level(folder, &path, Some(entry), &mut listing));
             match next {
                 Ok(next) if depth < MAX_DEPTH && levels.iter().all(|l| l.place != next.place) => {
                     levels.push(next);
                 }
-                _ => listing.skipped += 1,
+                _ => listing.skip(&path),
             }
         }
         listing.text.shrink_to_fit();
@@ -257,7 +266,7 @@ impl Root {
 /// Reads the names in a folder, and sorts them.
 fn level(
     folder: OwnedFd,
-    path: usize,
+    path: &str,
     entry: Option<usize>,
     listing: &mut Listing,
 ) -> Result<Level, Errno> {
@@ -268,7 +277,13 @@ fn level(
         match found.file_name().to_str() {
             Ok("." | "..") => {}
             Ok(name) => names.push(name.to_owned()),
-            Err(_) => listing.skipped += 1,
+            Err(_) => {
+                let name = found.file_name().to_string_lossy();
+                match path {
+                    "" => listing.skip(&name),
+                    folder => listing.skip(&format!("{folder}/{name}")),
+                }
+            }
         }
     }
     names.sort_unstable_by(|a, b| b.cmp(a));
@@ -276,7 +291,7 @@ fn level(
         folder,
         place: (seen.st_dev, seen.st_ino),
         names,
-        path,
+        path: path.len(),
         entry,
     })
 }

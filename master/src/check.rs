@@ -13,7 +13,7 @@ use saline_protocol::transport::Registry;
 use crate::logins::UserFile;
 use crate::reactions::missing_files;
 use crate::server::network_ports;
-use crate::settings::{IdFile, ServedFiles};
+use crate::settings::{IdFile, PillarSettings, ServedFiles};
 
 /// The first port that every user may bind, where the system does not tell another one.
 const FIRST_UNPRIVILEGED: u16 = 1024;
@@ -68,6 +68,7 @@ pub(crate) fn check(
         warnings.extend(found.unwrap_or_else(|error| Some(error.to_string())));
     }
     warnings.extend(ServedFiles::not_served(config));
+    warnings.extend(PillarSettings::readable_roots(config));
     let reactions = &config.reactor.reactions;
     if !reactions.is_empty() {
         let served = Arc::new(ServedFiles::of(config));

@@ -1,11 +1,15 @@
 //! Compiles the pillar of one minion.
 
+mod names;
+mod top_files;
+mod variables;
+
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use saline_data::Value;
 use saline_render::{Document, Place, RenderError, Request, Step};
-use saline_targeting::{Assignments, Candidate, Grains, Nodegroups};
+use saline_targeting::{Assignments, Grains, Nodegroups};
 
 use crate::include::Included;
 use crate::merge::{MergingStrategy, merge};
@@ -53,6 +57,24 @@ pub trait Environments {
     /// # Errors
     /// A line for the operator when that cannot be found out.
     fn has(&self, environment: &str, name: &str) -> Result<bool, String>;
+
+    /// Whether an environment has a top file.
+    ///
+    /// # Errors
+    /// A line for the operator when that cannot be found out, and when it had one that has gone.
+    fn has_top(&self, environment: &str) -> Result<bool, String>;
+
+    /// Returns what is wrong with none of these environments having a top file; none where that is an empty pillar.
+    fn without_top(&self, environments: &[&str]) -> Option<String>;
+
+    /// Returns the names of all files of an environment that a top file can name, such as `web.ports`, in their order.
+    ///
+    /// # Errors
+    /// A line for the operator when they cannot be listed.
+    fn sls_names(&self, environment: &str) -> Result<Vec<String>, String>;
+
+    /// Returns the path of a file, as the operator knows it; none if it is not there.
+    fn path_of(&self, environment: &str, name: &str) -> Option<String>;
 
     /// Renders a file of an environment.
     ///
@@ -166,22 +188,18 @@ pub fn check_all(
     compiler.errors
 }
 
-/// The files of an environment that a top file chooses.
+/// The files of an environment that top files choose.
 struct Chosen {
     environment: String,
-    /// The top file that names them.
-    top: Top,
+    /// The top files with a section for the environment.
+    tops: Vec<Top>,
     files: Vec<top::Named>,
 }
 
 impl Chosen {
     /// Returns where the top file names a file.
     fn place_of<'a>(&'a self, file: &'a top::Named) -> Part<'a> {
-        Part {
-            environment: &self.top.environment,
-            request: &self.top.request,
-            steps: &file.steps,
-        }
+        self.tops[file.section].part(&file.steps)
     }
 }
 
@@ -192,6 +210,17 @@ struct Top {
     environment: String,
     request: Rc<Request>,
     content: Rc<Value>,
+}
+
+impl Top {
+    /// Returns a part of the file.
+    fn part<'a>(&'a self, steps: &'a [Step]) -> Part<'a> {
+        Part {
+            environment: &self.environment,
+            request: &self.request,
+            steps,
+        }
+    }
 }
 
 /// A part of a rendered file.
@@ -241,106 +270,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Returns the files that the top files choose, for each environment in the order in which they merge.
-    fn chosen(&mut self, choice: Choice) -> Vec<Chosen> {
-        let options = self.options;
-        let mut names = self.environments.names();
-        names.sort_by_key(|name| (name != options.base, name.clone()));
-        let only = match options.strategy {
-            MergingStrategy::None => options.pillarenv.or(options.saltenv).or(Some(options.base)),
-            _ => options.pillarenv,
-        };
-        names.retain(|name| only.is_none_or(|only| name == only));
-        let base = self.top(options.base);
-        let mut chosen = Vec::new();
-        for environment in names {
-            let own = match environment == options.base {
-                true => None,
-                false => self.top(&environment),
-            };
-            // Its own top file speaks for an environment; without one, that of the base does.
-            let Some(top) = own.or_else(|| base.clone()) else {
-                continue;
-            };
-            let Some(section) = top.content.get(&environment) else {
-                continue;
-            };
-            let minion = Candidate {
-                id: self.subject.id,
-                grains: self.subject.grains,
-                pillar: None,
-            };
-            let (files, errors) = top::chosen(section, &environment, choice, minion, options);
-            for error in errors {
-                let part = Part {
-                    environment: &top.environment,
-                    request: &top.request,
-                    steps: &error.steps,
-                };
-                self.wrong_in(part, &error.why);
-            }
-            chosen.push(Chosen {
-                environment,
-                top,
-                files,
-            });
-        }
-        chosen
-    }
-
     fn merge(&self, under: &mut Vec<(String, Value)>, over: Vec<(String, Value)>) {
         merge(under, over, self.options.strategy, self.options.merge_lists);
-    }
-
-    /// Returns the top file of an environment, if it has one.
-    fn top(&mut self, environment: &str) -> Option<Top> {
-        match self.environments.has(environment, "top.sls") {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => {
-                self.errors.push(error);
-                return None;
-            }
-        }
-        let request = self.request(environment, "top", "top.sls", Document::Top, &Value::Null);
-        match self.environments.render(environment, &request) {
-            Ok(content) => {
-                let top = Top {
-                    environment: environment.to_owned(),
-                    request: Rc::new(request),
-                    content: Rc::new(content),
-                };
-                self.check_sections(&top);
-                Some(top)
-            }
-            Err(error) => {
-                let hint = self.grain_hint(&error);
-                self.errors.push(format!("{error}{hint}"));
-                None
-            }
-        }
-    }
-
-    /// Tells what a top file has that is of no environment, and would leave out what it names without a word.
-    fn check_sections(&mut self, top: &Top) {
-        let known = self.environments.names();
-        let mut wrong = |steps: &[Step], why: &str| {
-            let part = Part {
-                environment: &top.environment,
-                request: &top.request,
-                steps,
-            };
-            self.wrong_in(part, why);
-        };
-        let sections = match &*top.content {
-            Value::Null => return,
-            Value::Map(sections) => sections,
-            _ => return wrong(&[], "a top file takes a mapping of environments to targets"),
-        };
-        for (name, _) in sections.iter().filter(|(name, _)| !known.contains(name)) {
-            let why = format!("`pillar_roots` has no environment {name:?}");
-            wrong(&[Step::key(name)], &why);
-        }
     }
 
     /// Returns what is told beside the error of a template that uses a grain which is not there, since minions are not believed it.
@@ -355,60 +286,6 @@ impl<'a> Compiler<'a> {
                 ": in a pillar a grain counts once the master's `trusted_grains` lists it"
             }
             _ => "",
-        }
-    }
-
-    fn request(
-        &self,
-        environment: &str,
-        sls: &str,
-        file: &str,
-        document: Document,
-        defaults: &Value,
-    ) -> Request {
-        let text = |text: &str| Value::from(text);
-        let grains = self.subject.grains.map(|grains| grains.all().into_owned());
-        let mut grains = match grains {
-            Some(Value::Map(grains)) => grains,
-            _ => Vec::new(),
-        };
-        grains.retain(|(name, _)| name != "id");
-        grains.push(("id".to_owned(), text(self.subject.id)));
-        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let mut variables = match defaults {
-            Value::Map(defaults) => defaults.clone(),
-            _ => Vec::new(),
-        };
-        let saltenv = self.options.saltenv.unwrap_or(self.options.base);
-        let own = [
-            ("grains", Value::Map(grains)),
-            ("assigned", self.subject.assigned.clone()),
-            ("pillar", Value::Map(Vec::new())),
-            (
-                "opts",
-                Value::map([
-                    ("id", text(self.subject.id)),
-                    ("saltenv", text(saltenv)),
-                    (
-                        "pillarenv",
-                        self.options.pillarenv.map_or(Value::Null, text),
-                    ),
-                ]),
-            ),
-            ("minion_id", text(self.subject.id)),
-            ("saltenv", text(environment)),
-            ("pillarenv", text(environment)),
-            ("sls", text(sls)),
-            ("slspath", text(&sls.replace('.', "/"))),
-            ("tplfile", text(file)),
-            ("tpldir", text(folder)),
-        ];
-        variables.retain(|(name, _)| own.iter().all(|(own, _)| own != name));
-        variables.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        Request {
-            name: file.to_owned(),
-            document,
-            variables: Value::Map(variables),
         }
     }
 
@@ -489,14 +366,16 @@ impl<'a> Compiler<'a> {
                 continue;
             };
             let Included { sls, key, defaults } = included;
-            let found = self.file(environment, &sls, &defaults, whole.at(&steps), seen);
-            let found = key
-                .iter()
-                .flat_map(|key| key.rsplit(':'))
-                .fold(found, |inner, key| {
-                    vec![(key.to_owned(), Value::Map(inner))]
-                });
-            self.merge(&mut all, found);
+            for sls in self.expand(environment, &sls, whole.at(&steps)) {
+                let found = self.file(environment, &sls, &defaults, whole.at(&steps), seen);
+                let found = key
+                    .iter()
+                    .flat_map(|key| key.rsplit(':'))
+                    .fold(found, |inner, key| {
+                        vec![(key.to_owned(), Value::Map(inner))]
+                    });
+                self.merge(&mut all, found);
+            }
         }
         self.including.pop();
         self.merge(&mut all, entries);
@@ -525,33 +404,6 @@ impl<'a> Compiler<'a> {
         let others = self.including.len().saturating_sub(1);
         let by = included_by(&self.including[..others]);
         self.errors.push(format!("{place}: {error}{by}"));
-    }
-
-    /// Returns the path of a file that is named at `named`: `web/ports.sls` or `web/ports/init.sls`.
-    fn find(&mut self, environment: &str, sls: &str, named: Part<'_>) -> Option<String> {
-        let is_named = !sls.is_empty()
-            && sls.split('.').all(|part| !part.is_empty())
-            && !sls.contains(['/', '\0', '\\']);
-        if !is_named {
-            let error =
-                format!("{sls:?} cannot be the name of a file: `web.ports` is web/ports.sls");
-            self.wrong_in(named, &error);
-            return None;
-        }
-        let path = sls.replace('.', "/");
-        for name in [format!("{path}.sls"), format!("{path}/init.sls")] {
-            match self.environments.has(environment, &name) {
-                Ok(true) => return Some(name),
-                Ok(false) => {}
-                Err(error) => {
-                    self.wrong_in(named, &error);
-                    return None;
-                }
-            }
-        }
-        let error = format!("{environment} has no file {path}.sls and no {path}/init.sls");
-        self.wrong_in(named, &error);
-        None
     }
 }
 

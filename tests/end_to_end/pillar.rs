@@ -351,3 +351,57 @@ fn a_template_that_does_not_render_is_told_with_its_place() {
     let expected = format!("{path}:2:9: `nothing` is undefined");
     assert_eq!(shown["_errors"], serde_json::json!([expected]));
 }
+
+#[test]
+fn a_top_file_that_goes_leaves_minions_their_pillars() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    let top = write(&fleet, "srv/pillar/top.sls", "base: {'*': ['a*']}\n");
+    write(&fleet, "srv/pillar/a.sls", "a: 1\n");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"]
+        .log
+        .wait_for("the master has sent the pillar", 1);
+    let held = || {
+        let got = fleet.saline(&["m1", "pillar.get", "a", "unmask=True", "--out", "json"]);
+        json(&got.expect(0))["m1"].clone()
+    };
+    assert_eq!(held(), 1);
+    fs::remove_file(&top).unwrap();
+    let errors = |minion: &str| {
+        let shown = ["pillar.show_pillar", minion, "--out", "json"];
+        json(&runner(&fleet, &shown).expect(1))["_errors"].to_string()
+    };
+    let folder = fleet.path("master/srv/pillar").display().to_string();
+    let gone = format!("the top.sls of the environment base has gone from {folder}: ");
+    assert!(errors("m1").contains(&gone), "{}", errors("m1"));
+    fleet.saline(&["m1", "saltutil.refresh_pillar"]).expect(0);
+    let warned = format!("the minion keeps the one that it had: {gone}");
+    fleet.master().log.wait_for(&warned, 1);
+    assert_eq!(held(), 1);
+    // A master that has started since knows of no top file, and finds files that are for nobody.
+    assert_eq!(fleet.master.take().unwrap().terminate(), Some(0));
+    fleet.start_master();
+    let none = format!("the minion keeps the one that it had: there is no top.sls in {folder}");
+    fleet.master().log.wait_for(&none, 1);
+    let got = fleet.saline(&["m1", "pillar.get", "a", "unmask=True", "--out", "json"]);
+    assert_eq!(json(&got.expect(0))["m1"], 1);
+    // An empty one says that this is meant.
+    fs::write(&top, "").unwrap();
+    assert_eq!(pillar(&fleet, "m1"), serde_json::json!({}));
+}
+
+#[test]
+fn a_check_warns_of_pillars_that_minions_may_read() {
+    let mut fleet = Fleet::new("tcp", "");
+    fleet.start_master();
+    let checked = fleet.run("saline-master", &["--check"]).expect(0);
+    assert!(!checked.stderr.contains("may read"), "{}", checked.stderr);
+    let files = fleet.path("master/srv").display().to_string();
+    fleet.master_options += &format!("file_roots: {{base: [{files}]}}\n");
+    fleet.write_master_config();
+    let checked = fleet.run("saline-master", &["--check"]).expect(0);
+    let warning =
+        format!("minions may read all pillars: the folder {files}/pillar of pillar_roots");
+    assert!(checked.stderr.contains(&warning), "{}", checked.stderr);
+}

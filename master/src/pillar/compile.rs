@@ -24,15 +24,21 @@ impl PillarWork<'_> {
     pub(super) fn compile(&self) -> Pillar {
         let found = self.with_options(|subject, options, names| {
             let mut pillar = saline_pillar::compile(subject, options, &self.files);
+            let mut warnings = Vec::new();
             for source in &self.settings.pillar.external {
                 match external::read(source, self.minion, names, &self.parts.launcher) {
                     Ok(found) => {
-                        for entries in found {
+                        for entries in found.entries {
                             pillar.merge(entries, options);
                         }
+                        warnings.extend(found.warnings);
                     }
                     Err(error) => pillar.errors.push(error),
                 }
+            }
+            // An error is told in the place of a warning.
+            if pillar.errors.is_empty() {
+                self.warn(&warnings);
             }
             if let Some(shown) = &self.settings.pillar.shown_options {
                 pillar.entries.retain(|(name, _)| name != MASTER);
@@ -44,6 +50,21 @@ impl PillarWork<'_> {
             entries: Vec::new(),
             errors: vec![error.to_string()],
         })
+    }
+
+    /// Tells the log the first of these warnings, once a second at most for a minion.
+    fn warn(&self, warnings: &[String]) {
+        let Some((first, more)) = warnings.split_first() else {
+            return;
+        };
+        let id = self.minion.id();
+        if self.parts.limiter.allows(id) {
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            tracing::warn!("the pillar of minion {id}: {first}{more}");
+        }
     }
 
     /// Returns the files that the top files choose, for each environment, and what is wrong with the top files. Blocks.

@@ -11,7 +11,7 @@ use super::{COMPILE_TIMEOUT, NotCompiled, Parts, Pillars};
 use crate::settings::PillarSettings;
 
 /// What the files of a root may be.
-const ROOT_LIMITS: ListingLimits = ListingLimits {
+pub(super) const ROOT_LIMITS: ListingLimits = ListingLimits {
     entries: 100_000,
     bytes: 16 * 1024 * 1024,
 };

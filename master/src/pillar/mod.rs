@@ -6,13 +6,16 @@
 //! errors is not given out: the minion gets the errors, and the last pillar that had none. Pillars are never on the disk and
 //! never in the log.
 
+mod cmd_json;
 mod compile;
 mod external;
 mod figures;
 mod kept;
 mod lint;
 mod made_up;
+mod seen_tops;
 mod sent;
+mod sls_names;
 mod target_matches;
 #[cfg(test)]
 mod tests;
@@ -39,6 +42,7 @@ pub(crate) use compile::AskedEnvironments;
 use figures::PillarFigures;
 use kept::{GoodPillar, KeptPillars};
 pub(crate) use lint::LintedFile;
+use seen_tops::SeenTops;
 use tree::{FilesAt, PillarTree, StateNumbers};
 use version::SourceVersion;
 
@@ -104,6 +108,7 @@ struct Parts {
     /// The files of the settings that were in force last.
     tree: Mutex<Option<(Arc<PillarSettings>, Arc<PillarTree>)>>,
     numbers: Arc<StateNumbers>,
+    seen_tops: Arc<SeenTops>,
     kept: KeptPillars,
     /// One compilation of each minion.
     concurrency: Arc<ConcurrencyLimit>,
@@ -159,6 +164,7 @@ impl Pillars {
             launcher,
             tree: Mutex::default(),
             numbers: Arc::default(),
+            seen_tops: Arc::default(),
             kept: KeptPillars::default(),
             concurrency: ConcurrencyLimit::new(1),
             places: Semaphore::new(MOST_AT_ONCE),
@@ -394,7 +400,12 @@ impl Parts {
         match &*known {
             Some((of, tree)) if Arc::ptr_eq(of, sources) => Arc::clone(tree),
             _ => {
-                let tree = Arc::new(PillarTree::new(sources, Arc::clone(&self.numbers)));
+                let tree = PillarTree::new(
+                    sources,
+                    Arc::clone(&self.numbers),
+                    Arc::clone(&self.seen_tops),
+                );
+                let tree = Arc::new(tree);
                 *known = Some((Arc::clone(sources), Arc::clone(&tree)));
                 tree
             }

@@ -16,6 +16,8 @@ use saline_protocol::transport::{Clock, Instant};
 use saline_render::process::Renderers;
 use saline_render::{File, Files, MAX_FILE, Place, RenderError, Request, Step};
 
+use super::seen_tops::SeenTops;
+use super::sls_names::sls_names;
 use crate::settings::PillarSettings;
 
 /// The most names of files that are known of an environment.
@@ -38,12 +40,17 @@ impl StateNumbers {
 #[derive(Debug)]
 pub(super) struct PillarTree {
     numbers: Arc<StateNumbers>,
+    seen_tops: Arc<SeenTops>,
+    /// Whether the configuration names the folders.
+    is_named: bool,
     environments: BTreeMap<String, Environment>,
 }
 
 #[derive(Debug)]
 struct Environment {
     roots: Vec<PathBuf>,
+    /// Whether the configuration names the roots, which have to be there then.
+    is_named: bool,
     known: Mutex<Known>,
 }
 
@@ -56,6 +63,8 @@ struct Known {
     compared: Option<Instant>,
     /// What was seen of each file; nothing of one that is not there.
     files: HashMap<String, Option<SeenVersion>>,
+    /// The names of all files; none while no glob has looked at them.
+    names: Option<Vec<String>>,
     /// Whether a file was seen in two versions, so that one renderer has another than the next.
     is_mixed: bool,
 }
@@ -68,22 +77,31 @@ struct SeenVersion {
 }
 
 impl PillarTree {
-    pub(super) fn new(settings: &PillarSettings, numbers: Arc<StateNumbers>) -> Self {
+    /// Returns the files of these settings. `seen_tops` are the top files that were there before.
+    pub(super) fn new(
+        settings: &PillarSettings,
+        numbers: Arc<StateNumbers>,
+        seen_tops: Arc<SeenTops>,
+    ) -> Self {
         let environments = settings.environments.iter().map(|(name, roots)| {
             let known = Known {
                 state: numbers.next(),
                 compared: None,
                 files: HashMap::new(),
+                names: None,
                 is_mixed: false,
             };
             let environment = Environment {
                 roots: roots.clone(),
+                is_named: settings.is_named,
                 known: Mutex::new(known),
             };
             (name.clone(), environment)
         });
         Self {
             environments: environments.collect(),
+            seen_tops,
+            is_named: settings.is_named,
             numbers: Arc::clone(&numbers),
         }
     }
@@ -106,16 +124,33 @@ impl PillarTree {
                 .collect(),
         }
     }
+
+    /// Returns the folders of environments, for an operator.
+    fn folders(&self, environments: &[&str]) -> String {
+        let known = environments
+            .iter()
+            .filter_map(|name| self.environments.get(*name));
+        let folders = known.flat_map(|environment| &environment.roots);
+        let folders: Vec<String> = folders.map(|folder| folder.display().to_string()).collect();
+        folders.join(", ")
+    }
 }
 
 impl Environment {
-    /// Opens the roots that are there.
+    /// Opens the roots. The default one may be absent.
     fn open(&self) -> Result<Vec<Root>, String> {
         let mut opened = Vec::new();
         for folder in &self.roots {
             match Root::open(folder) {
                 Ok(root) => opened.push(root),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    if self.is_named {
+                        return Err(format!(
+                            "the folder {} of pillar_roots is not there: mount or make it, or take it out of pillar_roots",
+                            folder.display()
+                        ));
+                    }
+                }
                 Err(error) => {
                     return Err(format!(
                         "the folder {} of pillar_roots cannot be opened: {error}",
@@ -139,9 +174,11 @@ impl Environment {
             && known.files.iter().all(|(name, seen)| {
                 seen.is_none_or(|seen| seen.is_settled)
                     && matches!(find(roots, name), Ok(now) if now.as_ref().map(version) == seen.map(|seen| seen.version))
-            });
+            })
+            && known.names.as_ref().is_none_or(|names| sls_names(roots).as_ref() == Ok(names));
         if !is_same {
             known.files.clear();
+            known.names = None;
             known.is_mixed = false;
             known.state = numbers.next();
         }
@@ -268,6 +305,56 @@ impl Environments for FilesAt<'_> {
             files.known.note(files.opened.state, name, None);
         }
         Ok(found.is_some())
+    }
+
+    fn has_top(&self, environment: &str) -> Result<bool, String> {
+        let has = self.has(environment, "top.sls")?;
+        let seen = &self.tree.seen_tops;
+        if has {
+            seen.note(environment);
+        } else if seen.had(environment) {
+            return Err(format!(
+                "the top.sls of the environment {environment} has gone from {}: put it back, or an empty one if nothing is to \
+                 come from there any more",
+                self.tree.folders(&[environment])
+            ));
+        }
+        Ok(has)
+    }
+
+    fn without_top(&self, environments: &[&str]) -> Option<String> {
+        let folders = self.tree.folders(environments);
+        let lacks = !folders.is_empty()
+            && (self.tree.is_named
+                || environments.iter().any(|environment| {
+                    let names = self.sls_names(environment);
+                    names.is_ok_and(|names| !names.is_empty())
+                }));
+        lacks.then(|| {
+            format!("there is no top.sls in {folders}, so that no file is for any minion: write one, or an empty one if that is meant")
+        })
+    }
+
+    fn sls_names(&self, environment: &str) -> Result<Vec<String>, String> {
+        let files = self.open(environment)?;
+        let state = files.opened.state;
+        let mut known = files.known.known();
+        if known.state == state
+            && let Some(names) = &known.names
+        {
+            return Ok(names.clone());
+        }
+        let names = sls_names(&files.opened.roots)?;
+        if known.state == state {
+            known.names = Some(names.clone());
+        }
+        Ok(names)
+    }
+
+    fn path_of(&self, environment: &str, name: &str) -> Option<String> {
+        let files = self.open(environment).ok()?;
+        let (_, root) = find(&files.opened.roots, name).ok()??;
+        Some(root.path().join(name).display().to_string())
     }
 
     fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError> {

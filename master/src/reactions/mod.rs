@@ -20,7 +20,7 @@ use saline_data::Value;
 use saline_messages::{Event, EventTag, RunKind};
 use saline_protocol::transport::Context;
 use saline_render::process::Renderers;
-use saline_render::{Document, Request};
+use saline_render::{Document, Files, Request};
 
 use crate::events::{DurableEvents, TagFilter};
 use crate::settings::{LiveSettings, ServedFiles};
@@ -205,13 +205,17 @@ impl Reactions {
             ("data", event_view::data_of(event)),
         ];
         let request = Request {
-            name,
+            name: name.clone(),
             document: Document::Reactor,
             variables: Value::map(variables),
         };
         let state = self.0.states.fetch_add(1, Ordering::Relaxed);
         let rendered = self.0.renderers.render(&files, state, &request);
-        let rendered = rendered.map_err(|error| error.to_string())?;
+        let rendered = rendered.map_err(|error| match files.read(&name) {
+            // The renderer knows it by another name.
+            Ok(None) => format!("there is no file {file}"),
+            _ => error.to_string(),
+        })?;
         blocks::read(rendered).map_err(|BlockError { steps, why }| {
             let place = self.0.renderers.place_of(&files, state, &request, &steps);
             match place {

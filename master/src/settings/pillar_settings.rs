@@ -6,10 +6,14 @@ use saline_config::{Environments, ExternalPillar, MasterConfig};
 use saline_data::Value;
 use saline_pillar::MergingStrategy;
 
+use super::served_files::served_folders;
+
 /// Where pillars come from, and how they are put together.
 #[derive(Debug, Default)]
 pub(crate) struct PillarSettings {
     pub(crate) environments: Environments,
+    /// Whether the configuration names them; otherwise there is `base` with its default folder.
+    pub(crate) is_named: bool,
     pub(crate) strategy: MergingStrategy,
     pub(crate) merge_lists: bool,
     pub(crate) external: Vec<ExternalPillar>,
@@ -20,25 +24,34 @@ pub(crate) struct PillarSettings {
 impl PillarSettings {
     /// Reads the options. The log warns of a root whose files every minion may read.
     pub(crate) fn of(config: &MasterConfig) -> Self {
-        let root_dir = &config.paths.root_dir;
-        let environments = config.pillar.environments(root_dir);
-        let served = config.files.environments(root_dir);
-        for (folder, served) in readable(&environments, &served) {
-            tracing::warn!(
-                "minions may read all pillars: the folder {} of pillar_roots and the folder {} of file_roots are one, or one \
-                 lies below the other; move the pillars elsewhere",
-                folder.display(),
-                served.display()
-            );
+        for warning in Self::readable_roots(config) {
+            tracing::warn!("{warning}");
         }
         Self {
-            environments,
+            environments: config.pillar.environments(&config.paths.root_dir),
+            is_named: config.pillar.roots.is_some(),
             // The loader has taken no other name.
             strategy: MergingStrategy::from_name(config.pillar.strategy).unwrap_or_default(),
             merge_lists: config.pillar.merge_lists,
             external: config.pillar.external.clone(),
             shown_options: config.options_for_pillars(),
         }
+    }
+
+    /// Returns a warning for each root whose files every minion may read.
+    pub(crate) fn readable_roots(config: &MasterConfig) -> Vec<String> {
+        let environments = config.pillar.environments(&config.paths.root_dir);
+        let served = served_folders(config);
+        let warnings = readable(&environments, &served).into_iter();
+        let warnings = warnings.map(|(folder, served)| {
+            format!(
+                "minions may read all pillars: the folder {} of pillar_roots and the folder {} of file_roots are one, or one \
+                 lies below the other; move the pillars elsewhere",
+                folder.display(),
+                served.display()
+            )
+        });
+        warnings.collect()
     }
 
     /// Whether there is an environment with this name.
@@ -74,6 +87,7 @@ fn readable<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saline_config::Paths;
 
     #[test]
     fn a_root_that_minions_may_read_is_found() {
@@ -92,5 +106,21 @@ mod tests {
             let found = !readable(&of(&[pillar]), &files).is_empty();
             assert_eq!(found, is_readable, "{pillar}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_served_shows_no_pillars() {
+        let warnings = |files: &str| {
+            let mut config = MasterConfig::default();
+            config.paths = Paths::master();
+            let roots = vec![PathBuf::from(files)];
+            config.files.roots = Some([("base".to_owned(), roots)].into());
+            PillarSettings::readable_roots(&config)
+        };
+        let shown = warnings("/srv");
+        assert_eq!(shown.len(), 1, "{shown:?}");
+        assert!(shown[0].starts_with("minions may read all pillars: the folder /srv/pillar"));
+        // It holds the master's keys.
+        assert_eq!(warnings("/"), [""; 0]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use saline_config::{FileOptions, MasterConfig, Paths};
+use saline_config::{Environments, FileOptions, MasterConfig, Paths};
 use saline_jailed_files::{InnerPath, PathError};
 use saline_messages::{FileRefusal, MAX_ENVIRONMENT, MinionId};
 use saline_targeting::{Candidate, CompiledTarget, Glob, Inclusion, TextPattern};
@@ -43,9 +43,7 @@ impl ServedFiles {
         for why in Self::not_served(config) {
             tracing::error!("{why}");
         }
-        let environments = files.environments(&config.paths.root_dir);
-        let environments = environments.into_iter().map(|(name, mut roots)| {
-            roots.retain(|root| own_folder_below(root, &config.paths).is_none());
+        let environments = served_folders(config).into_iter().map(|(name, roots)| {
             let readers = match files.rule(&name, &config.assignments) {
                 Ok(None) => Readers::Everybody,
                 Ok(Some(rule)) => Readers::Included(rule),
@@ -175,6 +173,15 @@ impl Environment {
             Readers::Nobody => false,
         }
     }
+}
+
+/// Returns the folders of `file_roots` that are served.
+pub(super) fn served_folders(config: &MasterConfig) -> Environments {
+    let mut environments = config.files.environments(&config.paths.root_dir);
+    for roots in environments.values_mut() {
+        roots.retain(|root| own_folder_below(root, &config.paths).is_none());
+    }
+    environments
 }
 
 /// Returns the folder of the master alone that a root is, or that lies below it, if there is one.

@@ -58,6 +58,9 @@ pub enum ExchangeError {
     /// The master does not compile it.
     #[error("{0}")]
     Refused(PillarRefusal),
+    /// The master has none of these environments for the minion.
+    #[error("the master has no environment {0} in pillar_roots, or this minion may not read it")]
+    NoEnvironment(String),
     /// The pillar is too large.
     #[error("the pillar has {0} bytes, and a minion takes {MAX_PILLAR}")]
     TooLarge(u64),
@@ -133,7 +136,7 @@ impl PillarExchange {
                 return Ok(None);
             }
             (PillarReply::Changed, Some(_)) => return Err(ExchangeError::Unsteady),
-            (PillarReply::Refused(why), _) => return Err(ExchangeError::Refused(why)),
+            (PillarReply::Refused(why), _) => return Err(self.refused(why)),
             (PillarReply::Unchanged | PillarReply::Changed, _) => {
                 return Err(ExchangeError::Unexpected);
             }
@@ -164,6 +167,19 @@ impl PillarExchange {
         match is_next {
             Ok(true) => Ok(None),
             Ok(false) | Err(_) => Err(ExchangeError::Unexpected),
+        }
+    }
+
+    fn refused(&self, why: PillarRefusal) -> ExchangeError {
+        let named = [&self.environments.pillarenv, &self.environments.saltenv];
+        let named = named.into_iter().flatten();
+        let mut named: Vec<String> = named.map(|name| format!("{name:?}")).collect();
+        named.dedup();
+        match why {
+            PillarRefusal::NoEnvironment if !named.is_empty() => {
+                ExchangeError::NoEnvironment(named.join(" or "))
+            }
+            why => ExchangeError::Refused(why),
         }
     }
 }

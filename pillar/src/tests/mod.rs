@@ -9,6 +9,8 @@ use saline_targeting::{Assignment, Assignments, Attribute, Nodegroups, PackedGra
 
 use super::*;
 
+mod top_files;
+
 struct Tree(HashMap<String, HashMap<String, String>>);
 
 struct Environment(HashMap<String, String>);
@@ -37,6 +39,29 @@ impl Environments for Tree {
     fn has(&self, environment: &str, name: &str) -> Result<bool, String> {
         let files = self.0.get(environment);
         Ok(files.is_some_and(|files| files.contains_key(name)))
+    }
+
+    fn has_top(&self, environment: &str) -> Result<bool, String> {
+        self.has(environment, "top.sls")
+    }
+
+    fn without_top(&self, environments: &[&str]) -> Option<String> {
+        Some(format!("no top file of {}", environments.join(", ")))
+    }
+
+    fn sls_names(&self, environment: &str) -> Result<Vec<String>, String> {
+        let files = self.0.get(environment).into_iter().flatten();
+        let names = files.filter_map(|(name, _)| name.strip_suffix(".sls"));
+        let names = names.map(|name| name.strip_suffix("/init").unwrap_or(name));
+        let mut names: Vec<String> = names.map(|name| name.replace('/', ".")).collect();
+        names.retain(|name| name != "top");
+        names.sort();
+        Ok(names)
+    }
+
+    fn path_of(&self, environment: &str, name: &str) -> Option<String> {
+        let there = self.has(environment, name) == Ok(true);
+        there.then(|| format!("/srv/pillar/{name}"))
     }
 
     fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError> {
@@ -150,6 +175,24 @@ fn files_include_others_under_keys_and_with_defaults() {
 }
 
 #[test]
+fn templates_know_their_places_by_salts_variables() {
+    let template = "{{ sls }}: [{{ slspath }}, {{ slsdotpath }}, {{ slscolonpath }}, {{ sls_path }}, {{ tplpath }}, {{ tplfile }}, {{ tpldir }}, {{ tpldot }}]\n";
+    same(
+        &[
+            ("base/top.sls", "base: {'*': [a, t.c29, t, t.u.v]}"),
+            ("base/a.sls", template),
+            ("base/t/c29.sls", template),
+            ("base/t/init.sls", template),
+            ("base/t/u/v.sls", template),
+        ],
+        "a: [null, null, null, null, /srv/pillar/a.sls, a.sls, ., null]\n\
+         t.c29: [t, t, t, t, /srv/pillar/t/c29.sls, t/c29.sls, t, t]\n\
+         t: [t, t, t, t, /srv/pillar/t/init.sls, t/init.sls, t, t]\n\
+         t.u.v: [t/u, t.u, 't:u', t_u, /srv/pillar/t/u/v.sls, t/u/v.sls, t/u, t.u]\n",
+    );
+}
+
+#[test]
 fn includes_in_a_circle_end() {
     same(
         &[
@@ -195,19 +238,6 @@ fn strategies_merge_as_they_say() {
 }
 
 #[test]
-fn an_environment_has_a_top_file_of_its_own() {
-    same(
-        &[
-            ("base/top.sls", "base: {'*': [a]}\ndev: {'*': [never]}"),
-            ("base/a.sls", "a: {{ saltenv }}\n"),
-            ("dev/top.sls", "dev: {'*': [a]}\nbase: {'*': [never]}"),
-            ("dev/a.sls", "d: {{ saltenv }}\n"),
-        ],
-        "{a: base, d: dev}",
-    );
-}
-
-#[test]
 fn mistakes_are_told_with_their_places() {
     let pillar = compiled(&[
         (
@@ -238,28 +268,6 @@ fn mistakes_are_told_with_their_places() {
         assert!(told.contains(line), "{line}\nis not in\n{told}");
     }
     assert_eq!(pillar.entries, [("l".to_owned(), Value::Int(1))]);
-}
-
-#[test]
-fn a_top_file_of_no_environment_is_a_mistake() {
-    for (top, expected) in [
-        ("", None),
-        (
-            "- base\n",
-            Some("1:1: a top file takes a mapping of environments to targets"),
-        ),
-        (
-            "base:\n  '*': [a]\npord:\n  '*': [a]\n",
-            Some("3:1: `pillar_roots` has no environment \"pord\""),
-        ),
-    ] {
-        let pillar = compiled(&[("base/top.sls", top), ("base/a.sls", "a: 1\n")]);
-        let expected: Vec<String> = expected
-            .map(|why| format!("/srv/pillar/top.sls:{why}"))
-            .into_iter()
-            .collect();
-        assert_eq!(pillar.errors, expected, "{top}");
-    }
 }
 
 #[test]

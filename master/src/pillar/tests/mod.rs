@@ -1,5 +1,6 @@
 //! Pillars, asked for as minions ask. `saline-render` and `saline-exec` are this test program, started again.
 
+mod gone;
 mod targets;
 mod too_large;
 
@@ -394,16 +395,20 @@ async fn external_sources_are_merged_over_the_files() {
 async fn an_external_source_that_fails_is_told_without_what_it_printed() {
     for (command, expected) in [
         (
-            "echo secret >&2; exit 3",
-            "the cmd_json of ext_pillar failed with the exit code 3",
+            "echo secret; echo trying >&2; printf 'no route\\033\\n\\n' >&2; exit 3",
+            "the cmd_json echo of ext_pillar failed with the exit code 3: no route",
         ),
         (
-            "echo secret",
-            "the cmd_json of ext_pillar printed something else than JSON",
+            "/bin/echo secret",
+            "the cmd_json /bin/echo of ext_pillar printed something else than JSON",
         ),
         (
-            "echo [1]",
+            "TOKEN=secret echo [1]",
             "the cmd_json of ext_pillar printed JSON that is not a mapping",
+        ),
+        (
+            "head -c 1000000 /dev/zero >&2; echo the end >&2; exit 1",
+            "the cmd_json head of ext_pillar failed with the exit code 1: the end",
         ),
     ] {
         let scene = Scene::new(|config| {

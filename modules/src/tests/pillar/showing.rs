@@ -160,7 +160,7 @@ fn an_environment_has_a_pillar_that_is_not_held() {
     let refused = bench.call("pillar.items", &[], &[("saltenv", Value::from("none"))]);
     assert_eq!(
         text(&refused),
-        "ERROR: the master has no such environment in pillar_roots"
+        "ERROR: the master has no environment \"none\" in pillar_roots, or this minion may not read it"
     );
 }
 
