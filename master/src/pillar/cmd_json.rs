@@ -184,5 +184,6 @@ fn last_line(said: &[u8]) -> Option<String> {
 /// Returns the beginning of a text, in one line and without anything that moves the cursor of a terminal.
 fn shown(text: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(SHOWN).map(printable).collect()
+    let line: String = text.chars().map(printable).collect();
+    line.trim().chars().take(SHOWN).collect()
 }

@@ -185,7 +185,7 @@ fn templates_know_their_places_by_salts_variables() {
             ("base/t/init.sls", template),
             ("base/t/u/v.sls", template),
         ],
-        "a: [null, null, null, null, /srv/pillar/a.sls, a.sls, ., null]\n\
+        "a: ['', '', '', '', /srv/pillar/a.sls, a.sls, ., '']\n\
          t.c29: [t, t, t, t, /srv/pillar/t/c29.sls, t/c29.sls, t, t]\n\
          t: [t, t, t, t, /srv/pillar/t/init.sls, t/init.sls, t, t]\n\
          t.u.v: [t/u, t.u, 't:u', t_u, /srv/pillar/t/u/v.sls, t/u/v.sls, t/u, t.u]\n",
