@@ -375,7 +375,9 @@ fn a_top_file_that_goes_leaves_minions_their_pillars() {
     let folder = fleet.path("master/srv/pillar").display().to_string();
     let gone = format!("the top.sls of the environment base has gone from {folder}: ");
     assert!(errors("m1").contains(&gone), "{}", errors("m1"));
-    fleet.saline(&["m1", "saltutil.refresh_pillar"]).expect(0);
+    let refreshed = fleet.saline(&["m1", "saltutil.refresh_pillar"]).expect(1);
+    let told = format!("so the minion keeps the last one without any: {gone}");
+    assert!(refreshed.stdout.contains(&told), "{}", refreshed.stdout);
     let warned = format!("the minion keeps the one that it had: {gone}");
     fleet.master().log.wait_for(&warned, 1);
     assert_eq!(held(), 1);
