@@ -26,8 +26,8 @@ pub(super) const fn pillar_roots() -> OptionDoc<MasterConfig> {
         unit: "a mapping of environments to lists of absolute paths",
         default: "",
         help: "The folders with the top files and the files of pillars. The first folder of an environment that has a file \
-               counts. Each has to be there, and an environment has to have a top file, which may be empty. The paths are not \
-               taken under `root_dir`. They must not lie below `file_roots`, whose files every minion may read. Not set: \
+               counts. Each has to be there, and at least one environment has to have a top file, which may be empty. The paths \
+               are not taken under `root_dir`. They must not lie below `file_roots`, whose files every minion may read. Not set: \
                `base` with `/srv/pillar`. See `docs/pillar.md`.",
         read: |config, given| {
             config.pillar.roots = given.optional(environments)?;
