@@ -5,6 +5,8 @@ use std::path::Path;
 use saline_config::{ExternalPillar, MasterConfig};
 use saline_daemon::{absent_file, absent_folder, absent_folder_of, absent_program};
 
+use crate::pillar::program_of;
+
 /// The option with further sources of pillars.
 const EXT_PILLAR: &str = "ext_pillar";
 
@@ -77,22 +79,6 @@ fn absent_source(source: &ExternalPillar) -> Option<String> {
     }
 }
 
-/// Returns the program with which a command of a shell begins, if that is plain to see. Nothing else of the command is shown: there
-/// may be a password in it.
-fn program_of(command: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+=:".contains(c);
-    for word in command.split_whitespace() {
-        if !word.chars().all(is_plain) {
-            return None;
-        }
-        // The variables that the program gets stand before it.
-        if !word.contains('=') {
-            return Some(word);
-        }
-    }
-    None
-}
-
 fn is_in_path(program: &str) -> bool {
     // Without the variable the shell chooses the folders.
     let Some(path) = std::env::var_os("PATH") else {
@@ -107,25 +93,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-
-    #[test]
-    fn the_program_of_a_command_is_shown_and_nothing_else_of_it() {
-        for (command, program) in [
-            ("/opt/cmdb %s", Some("/opt/cmdb")),
-            ("  cmdb --token='x y' %s", Some("cmdb")),
-            ("TOKEN=secret LANG=C /opt/cmdb %s", Some("/opt/cmdb")),
-            ("TOKEN='a secret' /opt/cmdb %s", None),
-            ("TOKEN=$(cat a) cmdb", None),
-            ("\"/opt/my cmdb\" %s", None),
-            ("/opt/%s/cmdb", None),
-            ("{ cmdb; }", None),
-            ("cmdb|jq .", None),
-            ("TOKEN=secret", None),
-            ("", None),
-        ] {
-            assert_eq!(program_of(command), program, "{command}");
-        }
-    }
 
     #[test]
     fn what_is_named_and_absent_is_told_and_no_default() {

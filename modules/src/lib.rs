@@ -23,6 +23,7 @@ mod known_functions;
 mod line_file;
 pub mod local_events;
 pub mod master_files;
+mod merged_entries;
 pub mod mine;
 mod module;
 mod modules;

@@ -300,7 +300,7 @@ fn the_journal_gets_the_priority_of_what_keeps_a_daemon_from_starting() {
     let second = said_to_journal(&fleet, fleet.master_command());
     assert!(second.starts_with("<3>saline-master: "), "{second}");
     fleet.start_minion("m1");
-    // It has its folder from then on; the second one would take it otherwise, and go on for ever.
+    // The first minion has locked its folder by then. Without that the second one could lock it, and would not end.
     fleet.minions["m1"]
         .log
         .wait_for("the master has sent the pillar", 1);

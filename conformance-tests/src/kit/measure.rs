@@ -14,6 +14,13 @@ const MIB: usize = 1024 * 1024;
 /// What address space may grow by: threads and allocators take it generously.
 const ADDRESS_SPACE: usize = 2048 * MIB;
 
+/// Returns how many tasks of this runtime have not ended, whoever owns them.
+pub(crate) fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
+}
+
 /// Memory, descriptors and threads at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {

@@ -26,7 +26,7 @@ pub const PING: Duration = Duration::from_millis(500);
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How much later than promised a deadline may be kept: enough for a machine whose cores are busy.
-pub(crate) const LATE: Duration = Duration::from_secs(3);
+pub(crate) const DEADLINE_SLACK: Duration = Duration::from_secs(3);
 
 /// The first port of servers over UDP, each on an address of its run. The system gives none of these to a client, which over UDP
 /// takes its port on every address: a server that comes back would find it taken.

@@ -52,6 +52,13 @@ impl HashAskers {
         askers.lock().0 += 1;
         Asking(Arc::clone(askers))
     }
+
+    /// Returns for how many files somebody has asked, as far as that is known still.
+    #[cfg(test)]
+    pub(super) fn asked_files(&self) -> usize {
+        let files = self.files.lock();
+        files.unwrap_or_else(PoisonError::into_inner).len()
+    }
 }
 
 impl FileAskers {

@@ -37,7 +37,7 @@ pub(super) struct Reader {
     pub(super) hashing: Arc<Semaphore>,
     /// A minion waits for one large file at a time, so that the files of others come between its own.
     minions: MinionTurns,
-    askers: HashAskers,
+    pub(super) askers: HashAskers,
 }
 
 /// The result of a look.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_process_group};
+use saline_data::printable::is_printable;
 use saline_data::{Value, json};
 use saline_exec::{Description, End, Environment, Launcher, Process, Streams};
 use saline_messages::MAX_PILLAR;
@@ -32,17 +33,27 @@ pub(super) fn cmd_json(command: &str, id: &str, launcher: &Launcher) -> Result<E
     // An id has no character that a shell takes for another.
     let entries = run(&command.replace("%s", id), launcher, &mut said);
     entries.map_err(|why| {
-        let program = program(command).map_or_else(String::new, |program| format!(" {program}"));
+        let program =
+            program_of(command).map_or_else(String::new, |program| format!(" {}", shown(program)));
         let line = last_line(&said).map_or_else(String::new, |line| format!(": {line}"));
         format!("the cmd_json{program} of ext_pillar {why}{line}")
     })
 }
 
-/// Returns the program that a command begins with; none where it begins with something else, which may be a secret.
-fn program(command: &str) -> Option<String> {
-    let first = command.split_whitespace().next()?;
-    let is_of_names = |c: char| c.is_alphanumeric() || "_./+-".contains(c);
-    first.chars().all(is_of_names).then(|| shown(first))
+/// Returns the program with which a command of a shell begins, if that is plain to see. Nothing else of the command is shown: there
+/// may be a password in it.
+pub(crate) fn program_of(command: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+=:".contains(c);
+    for word in command.split_whitespace() {
+        if !word.chars().all(is_plain) {
+            return None;
+        }
+        // The variables that the program gets stand before it.
+        if !word.contains('=') {
+            return Some(word);
+        }
+    }
+    None
 }
 
 /// Runs a command. Puts the end of what it writes to its standard error into `said`.
@@ -181,9 +192,33 @@ fn last_line(said: &[u8]) -> Option<String> {
     Some(shown(line))
 }
 
-/// Returns the beginning of a text, in one line and without anything that moves the cursor of a terminal.
+/// Returns the beginning of a text, in one line and with blanks for what is not printable.
 fn shown(text: &str) -> String {
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    let printable = |c: char| if is_printable(c) { c } else { ' ' };
     let line: String = text.chars().map(printable).collect();
     line.trim().chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program_of;
+
+    #[test]
+    fn the_program_of_a_command_is_shown_and_nothing_else_of_it() {
+        for (command, program) in [
+            ("/opt/cmdb %s", Some("/opt/cmdb")),
+            ("  cmdb --token='x y' %s", Some("cmdb")),
+            ("TOKEN=secret LANG=C /opt/cmdb %s", Some("/opt/cmdb")),
+            ("TOKEN='a secret' /opt/cmdb %s", None),
+            ("TOKEN=$(cat a) cmdb", None),
+            ("\"/opt/my cmdb\" %s", None),
+            ("/opt/%s/cmdb", None),
+            ("{ cmdb; }", None),
+            ("cmdb|jq .", None),
+            ("TOKEN=secret", None),
+            ("", None),
+        ] {
+            assert_eq!(program_of(command), program, "{command}");
+        }
+    }
 }

@@ -29,16 +29,16 @@ pub(super) struct Names<'a> {
 /// The entries of a source.
 pub(super) type Entries = Vec<(String, Value)>;
 
-/// What a source has for a minion.
+/// What a source of `ext_pillar` contributes to the pillar of a minion.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ExternalEntries {
     /// The entries, to be merged in their order.
     pub(super) entries: Vec<Entries>,
     /// What was left out of them, a line each.
     pub(super) warnings: Vec<String>,
 }
 
-/// Returns what a source has for a minion. Blocks.
+/// Returns what a source contributes to the pillar of a minion. Blocks.
 ///
 /// # Errors
 /// A line for the operator. Nothing that a command printed on its standard output is in it: that may be a secret.
@@ -47,9 +47,9 @@ pub(super) fn read(
     minion: &Trusted,
     names: &Names<'_>,
     launcher: &Launcher,
-) -> Result<Found, String> {
+) -> Result<ExternalEntries, String> {
     match source {
-        ExternalPillar::CmdJson(command) => Ok(Found {
+        ExternalPillar::CmdJson(command) => Ok(ExternalEntries {
             entries: vec![cmd_json(command, minion.id().as_str(), launcher)?],
             warnings: Vec::new(),
         }),
@@ -69,7 +69,7 @@ fn file_tree(
     keep_newline: bool,
     minion: &Trusted,
     names: &Names<'_>,
-) -> Result<Found, String> {
+) -> Result<ExternalEntries, String> {
     let opened = Root::open(root).map_err(|error| format!("cannot be opened: {error}"))?;
     let mut folders = Vec::new();
     for group in names.nodegroups.names() {
@@ -78,7 +78,7 @@ fn file_tree(
         }
     }
     folders.push(format!("hosts/{}", minion.id()));
-    let mut found = Found::default();
+    let mut found = ExternalEntries::default();
     for folder in folders {
         // The name of a nodegroup is no path where it has other characters.
         let Ok(path) = InnerPath::parse(&folder) else {
@@ -119,7 +119,7 @@ fn read_folder(
     root: &Root,
     folder: &InnerPath,
     keep_newline: bool,
-    found: &mut Found,
+    found: &mut ExternalEntries,
 ) -> Result<(), String> {
     let listed = match root.list(folder, FILE_TREE_LIMITS, |_| true) {
         Ok(listed) => listed.map_err(|_| format!("has too many files in {}", folder.as_str()))?,
@@ -196,7 +196,7 @@ mod tests {
         let read = || {
             let root = Root::open(folder.path()).unwrap();
             let host = InnerPath::parse("hosts/web1").unwrap();
-            let mut found = Found::default();
+            let mut found = ExternalEntries::default();
             read_folder(&root, &host, false, &mut found).unwrap();
             let entries = found.entries.concat().into_iter();
             (entries.map(|(name, _)| name).collect(), found.warnings)

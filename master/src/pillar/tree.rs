@@ -41,8 +41,6 @@ impl StateNumbers {
 pub(super) struct PillarTree {
     numbers: Arc<StateNumbers>,
     seen_tops: Arc<SeenTops>,
-    /// Whether the configuration names the folders.
-    is_named: bool,
     environments: BTreeMap<String, Environment>,
 }
 
@@ -101,7 +99,6 @@ impl PillarTree {
         Self {
             environments: environments.collect(),
             seen_tops,
-            is_named: settings.is_named,
             numbers: Arc::clone(&numbers),
         }
     }
@@ -324,12 +321,13 @@ impl Environments for FilesAt<'_> {
 
     fn without_top(&self, environments: &[&str]) -> Option<String> {
         let folders = self.tree.folders(environments);
-        let lacks = !folders.is_empty()
-            && (self.tree.is_named
-                || environments.iter().any(|environment| {
-                    let names = self.sls_names(environment);
-                    names.is_ok_and(|names| !names.is_empty())
-                }));
+        let is_wanted = |environment: &&str| {
+            let known = self.tree.environments.get(*environment);
+            let names = || self.sls_names(environment);
+            known.is_some_and(|known| known.is_named)
+                || names().is_ok_and(|names| !names.is_empty())
+        };
+        let lacks = !folders.is_empty() && environments.iter().any(is_wanted);
         lacks.then(|| {
             format!("there is no top.sls in {folders}, so that no file is for any minion: write one, or an empty one if that is meant")
         })

@@ -5,6 +5,7 @@ use saline_functions::{Failure, FromValue, Mapping, Mismatch, function};
 
 use super::{environ, pillar};
 use crate::event_queue::EventError;
+use crate::merged_entries::merge_entries;
 use crate::{Functions, JobContext};
 
 pub(super) const FUNCTIONS: Functions = &[&FIRE, &SEND, &FIRE_MASTER];
@@ -31,7 +32,7 @@ pub(super) const FUNCTIONS: Functions = &[&FIRE, &SEND, &FIRE_MASTER];
 ///     `True` adds the pillar that the minion holds as `pillar`, a list of names these entries. Values are hidden as `**********`.
 ///
 /// with_env_opts
-///     `True` adds the environments of the minion, which has no others here: `base` as `saltenv`, and `None` as `pillarenv`.
+///     `True` adds the names of the environments that the minion uses: `saltenv`, which is `base`, and `pillarenv`, which is `None`.
 ///
 /// show_changed, timeout
 ///     Accepted for compatibility; do nothing.
@@ -67,35 +68,27 @@ fn send(
         return Err(Failure::Invocation(why.to_owned()));
     }
     let mut all = Mapping::new();
+    let mut put = |name: &str, value| all.push((name.to_owned(), value));
     if with_env != Included::Nothing {
-        put(&mut all, "environ", with_env.of(environ::all()));
+        put("environ", with_env.of(environ::all()));
     }
     if with_grains != Included::Nothing {
         let grains = job.host.grains.all().as_ref().clone();
-        put(&mut all, "grains", with_grains.of(grains));
+        put("grains", with_grains.of(grains));
     }
     if with_pillar != Included::Nothing {
         let held = job.host.held_pillar(job.job)?;
         let held = pillar::all(&held, unmask);
-        put(&mut all, "pillar", with_pillar.of(held));
+        put("pillar", with_pillar.of(held));
     }
     if with_env_opts {
-        put(&mut all, "saltenv", Value::from(saline_config::BASE));
-        put(&mut all, "pillarenv", Value::Null);
+        put("saltenv", Value::from(saline_config::BASE));
+        put("pillarenv", Value::Null);
     }
     // As with Salt, `data` counts most.
-    for (name, value) in more.into_iter().chain(data.unwrap_or_default()) {
-        put(&mut all, &name, value);
-    }
+    merge_entries(&mut all, more);
+    merge_entries(&mut all, data.unwrap_or_default());
     to_master(job, &tag, all)
-}
-
-/// Puts an entry into a mapping, in the place of one with its name.
-fn put(mapping: &mut Mapping, name: &str, value: Value) {
-    match mapping.iter_mut().find(|(known, _)| known == name) {
-        Some((_, known)) => *known = value,
-        None => mapping.push((name.to_owned(), value)),
-    }
 }
 
 /// Which entries of a mapping an event gets.

@@ -9,11 +9,12 @@ use std::time::Duration;
 use saline_data::{Value, json};
 use saline_functions::Mapping;
 
-use super::{GrainStore, put};
+use super::GrainStore;
 use crate::Host;
 use crate::command::Command;
 use crate::executables::{excerpt, trusted};
 use crate::job::JobControl;
+use crate::merged_entries::merge_entries;
 
 /// The most executables in the folders of grains.
 const MAX_EXECUTABLES: usize = 64;
@@ -31,7 +32,7 @@ impl GrainStore {
         let mut printed = Mapping::new();
         for path in executables(folders).values() {
             match run(path, host, job) {
-                Ok(grains) => put(&mut printed, grains),
+                Ok(grains) => merge_entries(&mut printed, grains),
                 Err(why) => tracing::warn!("the grains of {} are left out: {why}", path.display()),
             }
         }

@@ -21,6 +21,8 @@ use tokio::sync::watch;
 
 use static_files::StaticFiles;
 
+use crate::merged_entries::merge_entries;
+
 pub use names::host_name;
 pub(crate) use names::node_name;
 pub(crate) use network::hardware_addresses;
@@ -98,11 +100,11 @@ impl GrainStore {
         storage::add_to(&mut found);
         names::add_to(&mut found);
         network::add_to(&mut found);
-        put(&mut found, printed.clone());
+        merge_entries(&mut found, printed.clone());
         if let Some(files) = &self.files {
             files.add_to(&mut found);
         }
-        put(&mut found, self.configured.clone());
+        merge_entries(&mut found, self.configured.clone());
         found.sort_by(|a, b| a.0.cmp(&b.0));
         self.current.send_replace(Arc::new(Value::Map(found)));
     }
@@ -142,16 +144,6 @@ impl GrainStore {
 
     fn lock(&self) -> MutexGuard<'_, Mapping> {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Puts grains in, in the place of those with the same name.
-fn put(found: &mut Entries, grains: Mapping) {
-    for (name, value) in grains {
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some(entry) => entry.1 = value,
-            None => found.push((name, value)),
-        }
     }
 }
 

@@ -9,8 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 use saline_data::{Value, yaml};
 use saline_functions::{Failure, Mapping};
 
-use super::put;
 use crate::line_file::Lines;
+use crate::merged_entries::merge_entries;
 
 /// The largest file with grains, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
@@ -49,7 +49,7 @@ impl StaticFiles {
         files.push(self.kept());
         for path in files {
             match read(&path) {
-                Ok(grains) => put(found, grains),
+                Ok(grains) => merge_entries(found, grains),
                 Err(error) => tracing::warn!("grains are left out: {error}"),
             }
         }

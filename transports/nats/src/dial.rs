@@ -57,7 +57,7 @@ struct Attempts {
     links: Vec<Arc<Lifetime>>,
     /// When a greeting of this attempt is given up.
     until: Option<Instant>,
-    /// Servers of NATS that have not failed to let this attempt in.
+    /// How many servers of NATS this attempt has not run out of time at.
     untried: usize,
     /// The greeting that is not answered yet. The turns of the next servers of NATS go on waiting for it.
     asked: Option<Asked>,

@@ -38,7 +38,7 @@ pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
     const WARM: u64 = 40;
     const ROUNDS: u64 = 7;
     const EACH: u64 = 100;
-    // Whoever goes without a goodbye is noticed soon, whatever the backend has to notice it by.
+    // Short pings: every backend then soon notices a client that goes without a goodbye.
     let host = world.serve_with(world.with_short_pings()).await?;
     let host = host.echoing(&world);
     let settled = Usage::now()?;

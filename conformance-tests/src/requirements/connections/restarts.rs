@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Caller, Host, LATE, PING, World, echo, exact, join_all, number, numbered, prefix, topic,
+    Caller, DEADLINE_SLACK, Host, PING, World, echo, exact, join_all, number, numbered, prefix,
+    topic,
 };
 use crate::{Expecting, Outcome};
 
@@ -180,7 +181,7 @@ pub(super) async fn unreachable_did_not_run(world: Arc<World>) -> Outcome {
     );
     not_later(
         world.clock(),
-        promised + LATE,
+        promised + DEADLINE_SLACK,
         "the deadline while the link was down",
     )?;
     let executions = Executions::default();
@@ -258,7 +259,7 @@ pub(super) async fn subscribe_while_down(world: Arc<World>) -> Outcome {
     );
     not_later(
         world.clock(),
-        promised + LATE,
+        promised + DEADLINE_SLACK,
         "the deadline of a subscription",
     )?;
     let filters = [exact("t")?];

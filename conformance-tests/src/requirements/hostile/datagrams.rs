@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use saline_protocol::transport::{ErrorKind, Metric};
 use tokio::net::UdpSocket;
-use tokio::runtime::Handle;
 
 use super::{places, socket, steady};
 use crate::failure::{ensure, ensure_eq};
 use crate::kit::{
-    Growth, Host, PING, Place, Proxy, World, exact, join_all, numbered, payload, within,
+    Growth, Host, PING, Place, Proxy, World, alive_tasks, exact, join_all, numbered, payload,
+    within,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -56,8 +56,7 @@ pub(super) async fn forged(world: Arc<World>) -> Outcome {
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     steady(&host, &caller, &mut listener, 0).await?;
     let to = addresses(&world, &host)?;
-    let tasks = || Handle::current().metrics().num_alive_tasks();
-    let (before, mut growth) = (tasks(), Growth::default());
+    let (before, mut growth) = (alive_tasks(), Growth::default());
     growth.note()?;
     for round in 0..ROUNDS {
         for n in 0..FORGED {
@@ -74,7 +73,7 @@ pub(super) async fn forged(world: Arc<World>) -> Outcome {
         }
         growth.note()?;
     }
-    let more = tasks().saturating_sub(before);
+    let more = alive_tasks().saturating_sub(before);
     ensure!(
         more <= TASKS,
         "{} forged first datagrams left {more} tasks, of which {TASKS} are allowed",

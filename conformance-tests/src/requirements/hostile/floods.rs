@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::runtime::Handle;
 
 use super::handshakes::openings;
 use super::{places, socket, steady};
-use crate::kit::{Growth, Raw, Usage, World, exact, join_all, payload, within};
+use crate::kit::{Growth, Raw, Usage, World, alive_tasks, exact, join_all, payload, within};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
@@ -25,7 +24,7 @@ pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
     let places = places(&world, &host)?;
     steady(&host, &caller, &mut listener, 0).await?;
     let (before, mut growth) = (Usage::now()?, Growth::default());
-    let idle = tasks();
+    let idle = alive_tasks();
     let attack = async {
         for wave in 1..=waves {
             let connecting = (0..crowd).map(|n| {
@@ -76,17 +75,12 @@ pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
     steady(&host, &caller, &mut listener, 100).await
 }
 
-/// Tasks of the runtime.
-fn tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
-}
-
 /// Waits a while for the ends of connections that were dropped, both of which are in this process and take their time: until
 /// about as many tasks run as before there were any.
 async fn ended(world: &World, idle: usize) {
     const SPARE: usize = 4;
     let enough = world.clock().after(Duration::from_secs(1));
-    while tasks() > idle + SPARE && world.clock().now() < enough {
+    while alive_tasks() > idle + SPARE && world.clock().now() < enough {
         world.clock().pause(Duration::from_millis(5)).await;
     }
 }

@@ -8,7 +8,8 @@ use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Caller, Host, Inbox, LATE, TEST_TIMEOUT, World, echo, exact, join_all, number, numbered, topic,
+    Caller, DEADLINE_SLACK, Host, Inbox, TEST_TIMEOUT, World, echo, exact, join_all, number,
+    numbered, topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -50,7 +51,7 @@ pub(super) async fn deadline(world: Arc<World>) -> Outcome {
         let asking = caller.client.request("held".into(), promised);
         let (outcome, held) = tokio::join!(asking, host.requests.next());
         ensure!(clock.now() >= promised, "it ended before its deadline");
-        not_later(clock, promised + LATE, "a request's deadline")?;
+        not_later(clock, promised + DEADLINE_SLACK, "a request's deadline")?;
         is_error(
             &outcome,
             ErrorKind::TimedOut,
@@ -79,7 +80,7 @@ async fn each_at_its_own(world: &Arc<World>, host: &mut Host, caller: &Caller) -
             clock.now() >= promised,
             "{what} ended before its deadline: {outcome:?}"
         );
-        not_later(clock, promised + LATE, &what)?;
+        not_later(clock, promised + DEADLINE_SLACK, &what)?;
         is_error(&outcome, ErrorKind::TimedOut, &what)
     });
     let holding = async {

@@ -9,7 +9,9 @@ use saline_protocol::transport::{Delivery, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{LATE, PING, TEST_TIMEOUT, World, exact, join_all, number, numbered, topic};
+use crate::kit::{
+    DEADLINE_SLACK, PING, TEST_TIMEOUT, World, exact, join_all, number, numbered, topic,
+};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
@@ -147,7 +149,7 @@ pub(super) async fn deadline_of_a_shutdown(world: Arc<World>) -> Outcome {
     );
     not_later(
         world.clock(),
-        started + LIMIT + LATE,
+        started + LIMIT + DEADLINE_SLACK,
         "a shutdown's deadline",
     )?;
     is_error(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{Host, TEST_TIMEOUT, World, echo, exact, numbered, topic};
+use crate::kit::{Host, TEST_TIMEOUT, World, alive_tasks, echo, exact, numbered, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn twice(world: Arc<World>) -> Outcome {
@@ -27,12 +27,7 @@ pub(super) async fn twice(world: Arc<World>) -> Outcome {
 
 pub(super) async fn no_task_is_left(world: Arc<World>) -> Outcome {
     // Of the whole runtime, whoever owns them.
-    let alive = || {
-        tokio::runtime::Handle::current()
-            .metrics()
-            .num_alive_tasks()
-    };
-    let before = alive();
+    let before = alive_tasks();
     for busy in [false, true] {
         let mut host = world.serve().await?;
         let mut callers = Vec::new();
@@ -72,7 +67,7 @@ pub(super) async fn no_task_is_left(world: Arc<World>) -> Outcome {
         }
     }
     // The suite's own have their answers, and end.
-    let ended = || alive() <= before;
+    let ended = || alive_tasks() <= before;
     world
         .eventually("no task runs that no tracker knows", ended)
         .await

@@ -164,7 +164,6 @@ async fn a_large_file_of_another_minion_comes_between_those_of_one() {
         let file = std::fs::File::create(served.path(&format!("large{number}"))).unwrap();
         file.set_len(5 << 20).unwrap();
     }
-    std::fs::write(served.path("small"), b"x").unwrap();
     let hashing = Arc::clone(&served.files.reader.hashing);
     let turn = hashing.acquire_owned().await.unwrap();
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -177,12 +176,17 @@ async fn a_large_file_of_another_minion_comes_between_those_of_one() {
             order.lock().unwrap().push(minion);
         }
     };
+    // Who has asked for a hash waits for its turn, without anything in between.
+    let wait_for = async |files: usize| {
+        while served.files.reader.askers.asked_files() < files {
+            tokio::task::yield_now().await;
+        }
+    };
     let others = async {
-        // By then those of m1 wait for the turn.
-        served.seen("small").await;
+        wait_for(3).await;
         let other = look("m2", 3);
         let release = async {
-            served.seen("small").await;
+            wait_for(4).await;
             drop(turn);
         };
         tokio::join!(other, release);

@@ -404,7 +404,7 @@ async fn an_external_source_that_fails_is_told_without_what_it_printed() {
         ),
         (
             "TOKEN=secret echo [1]",
-            "the cmd_json of ext_pillar printed JSON that is not a mapping",
+            "the cmd_json echo of ext_pillar printed JSON that is not a mapping",
         ),
         (
             "head -c 1000000 /dev/zero >&2; echo the end >&2; exit 1",
