@@ -14,6 +14,7 @@ use saline_testing::{Folders, NatsServer, Ports, Process, Programs};
 
 use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
+use crate::swarm::options::SwarmOptions;
 
 /// Far beyond what anything here takes, but for the minions of a large swarm.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -30,6 +31,9 @@ const NATS_SUBJECT: &str = "saline.bench";
 /// How often it is looked whether something has become so, where nothing tells.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How much longer for each minion, when the master is asked which are present: its answer costs CPU time in proportion.
+const POLL_INTERVAL_OF_A_MINION: Duration = Duration::from_micros(100);
+
 /// The options with which a fleet is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FleetOptions<'a> {
@@ -37,14 +41,12 @@ pub(crate) struct FleetOptions<'a> {
     pub(crate) transport: &'a str,
     /// The number of minions in the swarm.
     pub(crate) minions: usize,
-    /// Whether the spools of the minions are synced.
-    pub(crate) sync_spools: bool,
+    /// How its minions run.
+    pub(crate) swarm: SwarmOptions,
     /// The time between two heartbeats of a minion, in seconds.
     pub(crate) heartbeat: f64,
     /// The servers of NATS, where that is the transport.
     pub(crate) nats_servers: usize,
-    /// How many minions of the swarm begin in a second; all at once otherwise.
-    pub(crate) start_rate: Option<f64>,
     /// More lines of the master's file, each with its end.
     pub(crate) master: &'a str,
 }
@@ -53,8 +55,7 @@ pub(crate) struct FleetOptions<'a> {
 pub(crate) struct Fleet {
     transport: String,
     minions: usize,
-    sync_spools: bool,
-    start_rate: Option<f64>,
+    options: SwarmOptions,
     port: u16,
     programs: Programs,
     folders: Folders,
@@ -92,8 +93,8 @@ impl Fleet {
             false => NatsServer::section(&addresses(&nats), NATS_SUBJECT),
         };
         let options = format!(
-            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\n{section}{}",
-            fleet.heartbeat, fleet.master
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\nheartbeat_interval: {}\nkeepalive_interval: {}\n{section}{}",
+            fleet.heartbeat, fleet.swarm.keepalive, fleet.master
         );
         let folders = Folders::under(root.path());
         folders.write_master(transport, ports, &options)?;
@@ -103,8 +104,7 @@ impl Fleet {
             programs: Programs::this()?,
             transport: transport.to_owned(),
             minions: fleet.minions,
-            sync_spools: fleet.sync_spools,
-            start_rate: fleet.start_rate,
+            options: fleet.swarm,
             port: ports.requests,
             master: None,
             api: None,
@@ -176,13 +176,8 @@ impl Fleet {
             .args(["--transport", &self.transport])
             .args(["--master", &format!("127.0.0.1:{}", self.port)])
             .arg("--root")
-            .arg(self.root.path().join("swarm"));
-        if self.sync_spools {
-            command.arg("--sync-spools");
-        }
-        if let Some(rate) = self.start_rate {
-            command.args(["--start-rate", &rate.to_string()]);
-        }
+            .arg(self.root.path().join("swarm"))
+            .args(self.options.arguments());
         if !self.nats.is_empty() {
             let servers = addresses(&self.nats);
             let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
@@ -250,7 +245,9 @@ impl Fleet {
             if Clock.now() > deadline {
                 return Err(format!("{present} minions are present, not {wanted}").into());
             }
-            Clock.pause(POLL_INTERVAL * 4).await;
+            Clock
+                .pause(POLL_INTERVAL * 4 + POLL_INTERVAL_OF_A_MINION * minions)
+                .await;
         }
     }
 

@@ -82,6 +82,8 @@ pub struct MasterConfig {
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes, the same on every transport. 64 MiB
     pub max_message_size: usize,
+    /// `keepalive_interval`: the longest time for which this end of a connection says nothing. 5 s
+    pub keepalive_interval: Duration,
     /// `max_minions`: sessions of minions; 0 for no limit but the transport's.
     pub max_minions: usize,
     /// `max_pending_keys`: keys that wait to be accepted. 10,000
@@ -183,6 +185,7 @@ impl Default for MasterConfig {
             listen: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
+            keepalive_interval: Duration::from_secs(5),
             max_minions: 0,
             max_pending_keys: 10_000,
             minion_event_rate: Some(100),

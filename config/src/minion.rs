@@ -51,6 +51,8 @@ pub struct MinionConfig {
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes. 64 MiB
     pub max_message_size: usize,
+    /// `keepalive_interval`: the longest time for which this end of a connection says nothing. 5 s
+    pub keepalive_interval: Duration,
     /// `process_count_max`: jobs that run at once; the others wait. 128
     pub process_count_max: usize,
     /// `output_file_size`: how much of the output of one command is kept in a file, in bytes. 128 MiB
@@ -100,6 +102,7 @@ impl Default for MinionConfig {
             transport_ports: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
+            keepalive_interval: Duration::from_secs(5),
             process_count_max: 128,
             output_file_size: 128 * 1024 * 1024,
             pass_environment: Vec::new(),

@@ -1,6 +1,7 @@
 //! A role that has a configuration, and what an option of it is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use saline_data::yaml::YamlError;
 use saline_messages::MinionId;
@@ -44,10 +45,11 @@ macro_rules! fields_of {
             transport_options: $crate::TransportOptions,
         }
     };
-    (ScheduledRole) => {
+    (FleetRole) => {
         fields_of! {
             ipc_transport: Option<String>,
             schedule: $crate::ScheduleConfig,
+            keepalive_interval: std::time::Duration,
         }
     };
     (ConnectingRole) => {
@@ -140,10 +142,11 @@ pub(crate) trait Role: Default + 'static {
     }
 }
 
-/// A role with an event bus on its machine and a schedule: master and minion.
-pub(crate) trait ScheduledRole: Role {
+/// A role of a fleet's daemons, with an event bus on its machine and a schedule: master and minion.
+pub(crate) trait FleetRole: Role {
     fn ipc_transport(&mut self) -> &mut Option<String>;
     fn schedule(&mut self) -> &mut ScheduleConfig;
+    fn keepalive_interval(&mut self) -> &mut Duration;
 }
 
 /// A role that connects to a master over the network: minion and API.

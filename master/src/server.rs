@@ -373,6 +373,7 @@ fn check_named_users(context: &Context, config: &MasterConfig) {
 fn context(config: &MasterConfig, counters: &Arc<Counters>) -> Context {
     let mut limits = Limits::default();
     limits.max_message = config.max_message_size;
+    limits.ping_interval = config.keepalive_interval;
     Context::new(limits)
         .with_metrics(Arc::clone(counters) as _)
         .with_tls(config.tls.clone())
@@ -504,5 +505,20 @@ fn publications_at(bound: &ServeAt) -> PublicationAddress {
             Address::Network { .. } => PublicationAddress::Port(at.port().unwrap_or_default()),
             Address::Local(path) => PublicationAddress::Path(path.display().to_string()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_have_the_limits_of_the_configuration() {
+        let mut config = MasterConfig::default();
+        config.max_message_size = 65536;
+        config.keepalive_interval = Duration::from_secs(20);
+        let limits = context(&config, &Counters::new()).limits;
+        assert_eq!(limits.max_message, 65536);
+        assert_eq!(limits.ping_interval, Duration::from_secs(20));
     }
 }

@@ -15,6 +15,7 @@ use super::http_client::HttpClient;
 use crate::Result;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::row::Row;
+use crate::swarm::options::SwarmOptions;
 
 /// The id of the minion to which jobs go.
 pub(super) const ONE: &str = "swarm-00000";
@@ -53,8 +54,7 @@ impl Setting {
         let mut fleet = Fleet::new(FleetOptions {
             transport: &wanted.transport,
             minions: 1,
-            sync_spools: false,
-            start_rate: None,
+            swarm: SwarmOptions::default(),
             heartbeat: 15.0,
             nats_servers: 1,
             master: &options(port, &users),

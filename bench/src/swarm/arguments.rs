@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use saline_protocol::transport::{HostPort, OptionValue, Registry};
 
+use super::options::SwarmOptions;
 use crate::Result;
 
 /// Runs many minions in few processes, to load a master as a fleet does
@@ -44,28 +45,11 @@ pub(super) struct SwarmArguments {
     /// The minions of one process; as many as its limit of descriptors allows otherwise
     #[arg(long, value_name = "N")]
     pub(super) each: Option<usize>,
-    /// How many minions begin in a second; all at once otherwise
-    #[arg(long, value_name = "N")]
-    pub(super) start_rate: Option<f64>,
-    /// Sync the spools to the disk, as `spool_sync: always` does
-    #[arg(long)]
-    pub(super) sync_spools: bool,
+    #[command(flatten)]
+    pub(super) options: SwarmOptions,
     /// This is a share of a larger swarm, and ends when its standard input does
     #[arg(long = "share", hide = true)]
     pub(super) is_share: bool,
-}
-
-/// Checks how many minions are to begin in a second.
-///
-/// # Errors
-/// When it is too small or too large.
-pub(crate) fn check_start_rate(rate: Option<f64>) -> Result<()> {
-    match rate {
-        Some(rate) if !(0.01..=1e6).contains(&rate) => {
-            Err("--start-rate is from 0.01 to 1000000".into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The transport whose minions reach their master through servers.
@@ -90,7 +74,7 @@ impl SwarmArguments {
         if self.minions == 0 || self.workers == 0 || self.each == Some(0) {
             return Err("every number is at least 1".into());
         }
-        check_start_rate(self.start_rate)?;
+        self.options.check()?;
         if (self.transport == NATS) == self.servers.is_empty() {
             return Err(
                 "--servers names the servers of NATS, and belongs to --transport nats".into(),

@@ -3,8 +3,9 @@
 //! Each is a whole minion, with keys, a spool and a session of its own. What they share is the machine:
 //! one runtime and the log. Their functions return at once.
 
-pub(crate) mod arguments;
+mod arguments;
 mod functions;
+pub(crate) mod options;
 mod processes;
 
 use std::ffi::OsString;
@@ -30,6 +31,10 @@ use saline_daemon::raise_descriptors;
 /// Minions that are made at once: making one writes its keys.
 const AT_ONCE: usize = 16;
 
+/// How much lower the priority of a swarm is. In a fleet the master, and what carries its messages, share their cores with no minion,
+/// so here they come first.
+const NICENESS: i32 = 5;
+
 /// How soon a minion whose key is not accepted asks again.
 const ACCEPTANCE_WAIT: Duration = Duration::from_secs(1);
 
@@ -49,6 +54,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
 fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
     raise_descriptors()?;
     let arguments = arguments.check(&registry)?;
+    if !arguments.is_share {
+        // Shares inherit it.
+        rustix::process::nice(NICENESS)?;
+    }
     let (_temporary, root) = match &arguments.root {
         Some(root) => (None, root.clone()),
         None => {
@@ -93,6 +102,7 @@ async fn serve(
     let mut next = arguments.first;
     let end = arguments.first + arguments.minions;
     let pause = arguments
+        .options
         .start_rate
         .map(|rate| Duration::from_secs_f64(1.0 / rate));
     let mut turn = begin;
@@ -149,6 +159,6 @@ fn config(
         .insert(arguments.transport.clone(), arguments.section());
     config.id = Some(MinionId::parse(&id)?);
     config.acceptance_wait = ACCEPTANCE_WAIT;
-    config.spool_sync_always = arguments.sync_spools;
+    arguments.options.configure(&mut config);
     Ok(config)
 }

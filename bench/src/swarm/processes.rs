@@ -98,13 +98,11 @@ fn start(
     shares: usize,
 ) -> std::io::Result<Child> {
     let mut command = Command::from(Programs::this()?.command("saline-swarm"));
-    if arguments.sync_spools {
-        command.arg("--sync-spools");
-    }
-    if let Some(rate) = arguments.start_rate {
-        let share = u32::try_from(shares).map_or(rate, |shares| rate / f64::from(shares));
-        command.args(["--start-rate", &share.to_string()]);
-    }
+    let mut options = arguments.options;
+    options.start_rate = options
+        .start_rate
+        .map(|rate| u32::try_from(shares).map_or(rate, |shares| rate / f64::from(shares)));
+    command.args(options.arguments());
     if !arguments.servers.is_empty() {
         let servers: Vec<String> = arguments.servers.iter().map(ToString::to_string).collect();
         command

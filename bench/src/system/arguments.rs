@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use saline_protocol::transport::Registry;
 
 use crate::Result;
-use crate::swarm::arguments::check_start_rate;
+use crate::swarm::options::SwarmOptions;
 
 /// A measurement that is made alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -40,9 +40,6 @@ pub(crate) struct SystemArguments {
         default_value = "tcp"
     )]
     pub(super) transport: Vec<String>,
-    /// Sync the spools of the minions to the disk, as `spool_sync: always` does
-    #[arg(long)]
-    pub(super) sync_spools: bool,
     /// How long jobs are counted
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub(super) seconds: f64,
@@ -58,9 +55,8 @@ pub(crate) struct SystemArguments {
     /// The servers of NATS in the cluster between master and minions, where the transport is nats
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) nats_servers: usize,
-    /// How many minions of the swarm begin in a second; all at once otherwise
-    #[arg(long, value_name = "N")]
-    pub(super) start_rate: Option<f64>,
+    #[command(flatten)]
+    pub(super) swarm: SwarmOptions,
     /// How often minions send a heartbeat
     #[arg(long, value_name = "S", default_value_t = 15.0)]
     pub(super) heartbeat: f64,
@@ -81,7 +77,7 @@ impl SystemArguments {
         if self.minions.contains(&0) || self.repeat == 0 || self.nats_servers == 0 {
             return Err("every number is at least 1".into());
         }
-        check_start_rate(self.start_rate)?;
+        self.swarm.check()?;
         if !(0.01..=600.0).contains(&self.seconds) {
             return Err("--seconds is from 0.01 to 600".into());
         }

@@ -33,14 +33,13 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
             let setting = setting::Setting {
                 transport,
                 minions,
-                sync_spools: wanted.sync_spools,
                 seconds: wanted.seconds,
                 repeat: wanted.repeat,
                 large: wanted.large,
                 idle: wanted.idle,
                 only: wanted.only,
                 nats_servers: wanted.nats_servers,
-                start_rate: wanted.start_rate,
+                swarm: wanted.swarm,
                 heartbeat: wanted.heartbeat,
             };
             runtime.block_on(measure::all(&setting, &registry, &mut show))?;

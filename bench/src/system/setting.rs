@@ -8,6 +8,7 @@ use super::arguments::Only;
 use crate::Result;
 use crate::fleet::FleetOptions;
 use crate::row::Row;
+use crate::swarm::options::SwarmOptions;
 
 /// The longest time that a job may take on a busy machine.
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
@@ -16,7 +17,6 @@ pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) struct Setting<'a> {
     pub(super) transport: &'a str,
     pub(super) minions: usize,
-    pub(super) sync_spools: bool,
     pub(super) seconds: f64,
     pub(super) repeat: usize,
     /// The size of a large return in bytes.
@@ -27,8 +27,8 @@ pub(super) struct Setting<'a> {
     pub(super) only: Option<Only>,
     /// The servers of NATS, where that is the transport.
     pub(super) nats_servers: usize,
-    /// How many minions begin in a second; all at once otherwise.
-    pub(super) start_rate: Option<f64>,
+    /// How the minions run.
+    pub(super) swarm: SwarmOptions,
     /// The time between two heartbeats of a minion, in seconds.
     pub(super) heartbeat: f64,
 }
@@ -39,10 +39,9 @@ impl Setting<'_> {
         FleetOptions {
             transport: self.transport,
             minions: self.minions,
-            sync_spools: self.sync_spools,
             heartbeat: self.heartbeat,
             nats_servers: self.nats_servers,
-            start_rate: self.start_rate,
+            swarm: self.swarm,
             master: "",
         }
     }

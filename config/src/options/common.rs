@@ -1,6 +1,8 @@
 //! The options that the roles share.
 
-use crate::role::{ApiListenerRole, Role, ScheduledRole};
+use std::time::Duration;
+
+use crate::role::{ApiListenerRole, FleetRole, Role};
 use crate::{LogFormat, LogLevel, NoMetricsAddress, OptionDoc, Secrecy};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
@@ -77,7 +79,7 @@ pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
     }
 }
 
-pub(super) const fn ipc_transport<C: ScheduledRole>(help: &'static str) -> OptionDoc<C> {
+pub(super) const fn ipc_transport<C: FleetRole>(help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "ipc_transport",
         secrecy: Secrecy::Public,
@@ -261,6 +263,26 @@ pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
         read: |config, given| {
             *config.max_message_size() =
                 given.bytes(4096..=i64::from(i32::MAX), "bytes, from 4096 to 2147483647")?;
+            Ok(())
+        },
+    }
+}
+
+/// The longest `keepalive_interval`: a peer that is gone is noticed within two of them.
+const MAX_KEEPALIVE_INTERVAL: i64 = 300;
+
+pub(super) const fn keepalive_interval<C: FleetRole>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "keepalive_interval",
+        secrecy: Secrecy::Public,
+        unit: "seconds, from 1 to 300",
+        default: "5",
+        help: "The longest time for which an end of a connection says nothing. One that has been silent for twice as long is \
+               gone, and its connection ends. The shorter time of the two ends counts for both: to lower what an idle fleet \
+               costs, set it on the master and its minions.",
+        read: |config, given| {
+            let seconds: u64 = given.whole(1..=MAX_KEEPALIVE_INTERVAL, "seconds, from 1 to 300")?;
+            *config.keepalive_interval() = Duration::from_secs(seconds);
             Ok(())
         },
     }

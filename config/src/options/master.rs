@@ -240,6 +240,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         },
     },
     common::max_message_size(),
+    common::keepalive_interval(),
     common::ssl(),
     OptionDoc {
         name: "max_minions",

@@ -6,7 +6,7 @@ use saline_data::yaml::YamlError;
 
 use super::master;
 use crate::given::Given;
-use crate::role::{ApiListenerRole, Role, ScheduledRole, fields_of};
+use crate::role::{ApiListenerRole, FleetRole, Role, fields_of};
 use crate::{ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc};
 
 impl MasterConfig {
@@ -132,8 +132,8 @@ impl Role for MasterConfig {
     }
 }
 
-impl ScheduledRole for MasterConfig {
-    fields_of!(ScheduledRole);
+impl FleetRole for MasterConfig {
+    fields_of!(FleetRole);
 }
 
 impl ApiListenerRole for MasterConfig {

@@ -8,7 +8,7 @@ use saline_data::Value;
 use super::{common, master_address, mine, schedule};
 use crate::given::Given;
 use crate::minion_id;
-use crate::role::{ConnectingRole, Role, ScheduledRole, fields_of};
+use crate::role::{ConnectingRole, FleetRole, Role, fields_of};
 use crate::{ConfigError, Loaded, MasterConfig, MinionConfig, OptionDoc, Secrecy};
 use saline_data::yaml::{Content, YamlError};
 
@@ -89,8 +89,8 @@ impl Role for MinionConfig {
     }
 }
 
-impl ScheduledRole for MinionConfig {
-    fields_of!(ScheduledRole);
+impl FleetRole for MinionConfig {
+    fields_of!(FleetRole);
 }
 
 impl ConnectingRole for MinionConfig {
@@ -183,6 +183,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         },
     },
     common::max_message_size(),
+    common::keepalive_interval(),
     common::ssl(),
     OptionDoc {
         name: "process_count_max",

@@ -6,10 +6,10 @@ use saline_data::yaml::{Content, Key, Node, YamlError};
 use saline_schedule::{Entry, KEYWORDS, MAX_ENTRIES, Missed};
 
 use crate::given::Given;
-use crate::role::ScheduledRole;
+use crate::role::FleetRole;
 use crate::{OptionDoc, Secrecy};
 
-pub(super) const fn schedule<C: ScheduledRole>(help: &'static str) -> OptionDoc<C> {
+pub(super) const fn schedule<C: FleetRole>(help: &'static str) -> OptionDoc<C> {
     OptionDoc {
         name: "schedule",
         secrecy: Secrecy::ByKeys,
@@ -32,7 +32,7 @@ pub(super) const fn schedule<C: ScheduledRole>(help: &'static str) -> OptionDoc<
     }
 }
 
-pub(super) const fn schedule_missed<C: ScheduledRole>() -> OptionDoc<C> {
+pub(super) const fn schedule_missed<C: FleetRole>() -> OptionDoc<C> {
     OptionDoc {
         name: "schedule_missed",
         secrecy: Secrecy::Public,

@@ -112,6 +112,7 @@ fn values_of_a_master() {
     assert_snapshot!(error("keep_jobs_seconds: 99999999999\n"), @r#"DIR/master:1:20: option "keep_jobs_seconds" takes a number of seconds, or a time such as 90s, 15m or 1d: 0, or from 0.001 to fifty years, not 99999999999"#);
     assert_snapshot!(error("worker_threads: 0\n"), @r#"DIR/master:1:17: option "worker_threads" takes a number of threads from 1 to 1024, not 0"#);
     assert_snapshot!(error("max_message_size: 100\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647, not 100"#);
+    assert_snapshot!(error("keepalive_interval: 0\n"), @r#"DIR/master:1:21: option "keepalive_interval" takes seconds, from 1 to 300, not 0"#);
     assert_snapshot!(error("max_message_size: 64 MB\n"), @r#"DIR/master:1:19: option "max_message_size" takes bytes, from 4096 to 2147483647 (64K, 10M and 10G are sizes too), not the text "64 MB""#);
     assert_snapshot!(error("max_minions: -1\n"), @r#"DIR/master:1:14: option "max_minions" takes a number of minions (0 means unlimited), not -1"#);
     assert_snapshot!(error("max_pending_keys: 0\n"), @r#"DIR/master:1:19: option "max_pending_keys" takes a number of keys, 1 or more, not 0"#);

@@ -35,7 +35,7 @@ fn every_option_of_a_master() {
     let loaded = master(
         "interface: '::'\npublish_port: 0\nret_port: '4606'\ntransport: [zeromq, quic]\n\
          ipc_transport: tcp\nworker_threads: 3\nauto_accept: True\nopen_mode: yes\ntimeout: 0.5\n\
-         keep_jobs_seconds: 3600\nheartbeat_interval: 2.5\njob_ttl: 90\nmax_message_size: 65536\n\
+         keep_jobs_seconds: 3600\nheartbeat_interval: 2.5\njob_ttl: 90\nmax_message_size: 65536\nkeepalive_interval: 20\n\
          max_minions: 7\nmax_pending_keys: 8\npending_key_days: 9\nminion_event_rate: 0\nminion_event_bytes: 10\nlog_level: debug\nlog_file: /var/log/x\n\
          pidfile: /run/x.pid\n",
     );
@@ -51,6 +51,7 @@ fn every_option_of_a_master() {
     expected.heartbeat_interval = Duration::from_millis(2500);
     expected.job_ttl = Duration::from_secs(90);
     expected.max_message_size = 65536;
+    expected.keepalive_interval = Duration::from_secs(20);
     (expected.max_minions, expected.max_pending_keys) = (7, 8);
     (expected.minion_event_rate, expected.minion_event_bytes) = (None, Some(10));
     expected.pending_key_expiry = Some(Duration::from_secs(9 * 86_400));
@@ -81,7 +82,7 @@ fn every_option_of_a_minion() {
     let loaded = minion(&format!(
         "master: [a, 'b:99', '::1', '[::2]:98']\nmaster_port: 4606\nid: web-1\ntransport: quic\n\
          master_finger: {finger}\nacceptance_wait_time: 1\nacceptance_wait_time_max: 60\n\
-         recon_default: 100\nrecon_max: 5000\nmax_message_size: 4096\nprocess_count_max: 4\n\
+         recon_default: 100\nrecon_max: 5000\nmax_message_size: 4096\nkeepalive_interval: 300\nprocess_count_max: 4\n\
          spool_sync: always\ngrains: {{role: web, n: [1]}}\nlog_level: quiet\n",
     ));
     let mut expected = MinionConfig::default();
@@ -96,6 +97,7 @@ fn every_option_of_a_minion() {
     expected.reconnect_first = Duration::from_millis(100);
     expected.reconnect_max = Duration::from_secs(5);
     expected.max_message_size = 4096;
+    expected.keepalive_interval = Duration::from_secs(300);
     expected.process_count_max = 4;
     expected.spool_sync_always = true;
     expected.grains = vec![

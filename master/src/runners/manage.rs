@@ -39,20 +39,12 @@ impl Presence {
     async fn look(run: &Run) -> Result<Self> {
         // Keys first: a minion that is accepted meanwhile then shows as present, not as down.
         let accepted = run.parts.read_minion_keys(KeyStore::accepted_ids).await?;
-        let present = run.parts.sessions.all_alive();
-        let present = present
-            .iter()
-            .filter_map(|session| session.principal.minion());
-        let mut presence = Self::of(accepted.iter().cloned(), present.cloned());
+        let mut presence = Self::of(accepted.iter().cloned(), present(run));
         presence.set_planned(|id| run.parts.sessions.planned_end(id));
         Ok(presence)
     }
 
-    fn of(
-        accepted: impl Iterator<Item = MinionId>,
-        present: impl Iterator<Item = MinionId>,
-    ) -> Self {
-        let up: BTreeSet<MinionId> = present.collect();
+    fn of(accepted: impl Iterator<Item = MinionId>, up: BTreeSet<MinionId>) -> Self {
         let down = accepted.filter(|id| !up.contains(id)).collect();
         Self {
             up,
@@ -86,6 +78,15 @@ impl Presence {
     }
 }
 
+/// Returns the minions that are present.
+fn present(run: &Run) -> BTreeSet<MinionId> {
+    let sessions = run.parts.sessions.all_alive();
+    let present = sessions
+        .iter()
+        .filter_map(|session| session.principal.minion());
+    present.cloned().collect()
+}
+
 fn list(minions: &BTreeSet<MinionId>) -> Value {
     Value::texts(minions.iter().map(MinionId::as_str))
 }
@@ -101,18 +102,17 @@ fn list(minions: &BTreeSet<MinionId>) -> Value {
 ///     saline-run manage.up
 ///     saline-run manage.up show_ip=True
 #[function]
-pub(super) async fn up(run: &Run, #[default(false)] show_ip: bool) -> Result<Value> {
-    let up = Presence::look(run).await?.up;
+pub(super) async fn up(run: &Run, #[default(false)] show_ip: bool) -> Value {
     if !show_ip {
-        return Ok(list(&up));
+        return list(&present(run));
     }
     let sessions = run.parts.sessions.all_alive();
     let places = sessions.iter().filter_map(|session| {
-        let id = session.principal.minion().filter(|id| up.contains(id))?;
+        let id = session.principal.minion()?;
         Some((id.to_string(), Value::from(session.peer.place())))
     });
     let places: BTreeMap<String, Value> = places.collect();
-    Ok(Value::Map(places.into_iter().collect()))
+    Value::Map(places.into_iter().collect())
 }
 
 /// Returns the accepted minions that are not present. No minion is asked. For a quarter of an hour those are left out whose machines
@@ -228,7 +228,7 @@ mod tests {
             ids.into_iter()
         };
         // c was accepted after the keys were read.
-        let presence = Presence::of(ids(&["d", "b", "a"]), ids(&["c", "a"]));
+        let presence = Presence::of(ids(&["d", "b", "a"]), ids(&["c", "a"]).collect());
         assert_eq!(shown(&presence.status()), "{up: [a, c], down: [b, d]}");
         let mut presence = presence;
         presence.set_planned(|id| (id.as_str() == "d").then_some(PlannedEnd::Reboot));

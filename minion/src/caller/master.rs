@@ -76,6 +76,7 @@ impl CallerSession {
         let trust = trusted.trust().map_err(|why| CallError::Distrust(why.0))?;
         let mut limits = Limits::default();
         limits.max_message = config.max_message_size;
+        limits.ping_interval = config.keepalive_interval;
         let context = Context::new(limits).with_tls(config.tls.clone());
         let candidates = candidate::candidates(config, registry).map_err(CallError::Config)?;
         let connected = connect_to_any(&candidates, &context).await?;

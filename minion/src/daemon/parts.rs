@@ -245,8 +245,26 @@ fn schedule(config: &MinionConfig, clock: Clock) -> Scheduler {
 fn context(config: &MinionConfig, reconnect: &Backoff, counters: &Arc<Counters>) -> Context {
     let mut limits = Limits::default();
     limits.max_message = config.max_message_size;
+    limits.ping_interval = config.keepalive_interval;
     Context::new(limits)
         .with_backoff(reconnect.clone())
         .with_tls(config.tls.clone())
         .with_metrics(Arc::<Counters>::clone(counters))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn connections_have_the_limits_of_the_configuration() {
+        let mut config = MinionConfig::default();
+        config.max_message_size = 65536;
+        config.keepalive_interval = Duration::from_secs(20);
+        let limits = context(&config, &Backoff::default(), &Counters::new()).limits;
+        assert_eq!(limits.max_message, 65536);
+        assert_eq!(limits.ping_interval, Duration::from_secs(20));
+    }
 }

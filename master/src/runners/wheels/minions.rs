@@ -1,7 +1,7 @@
 //! `minions`: the minions that are present.
 
 use saline_data::Value;
-use saline_functions::{Failure, function};
+use saline_functions::function;
 
 use crate::runners::run::Run;
 use crate::runners::{Functions, manage};
@@ -14,6 +14,6 @@ pub(super) const FUNCTIONS: Functions = &[&CONNECTED];
 ///
 ///     pepper --client=wheel minions.connected
 #[function(nonblocking)]
-async fn connected(run: &Run) -> Result<Value, Failure> {
+async fn connected(run: &Run) -> Value {
     manage::up(run, false).await
 }
