@@ -36,19 +36,25 @@ fn read(authorities: Option<PathBuf>) -> Result<Arc<ClientConfig>, String> {
         None => {
             let known = OF_THE_SYSTEM.map(PathBuf::from);
             known.into_iter().find(|path| path.exists()).ok_or(
-                "this system has no certificates of authorities: install ca-certificates, or name a file (sslrootcert)",
+                "this system has no certificates of authorities: install ca-certificates, or name a file in sslrootcert",
             )?
         }
     };
     let shown = path.display();
-    let pem = std::fs::read(&path).map_err(|error| format!("{shown}: {error}"))?;
+    let unread = |error: &dyn std::fmt::Display| {
+        format!(
+            "the authorities of the server's certificate (sslrootcert) cannot be read from {shown}: {error}"
+        )
+    };
+    let pem = std::fs::read(&path).map_err(|error| unread(&error))?;
     let mut store = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.map_err(|error| format!("{shown}: {error}"))?;
+    let certificates = certificates.map_err(|error| unread(&error))?;
     // Systems ship a few certificates that no library takes.
     let (taken, _) = store.add_parsable_certificates(certificates);
     if taken == 0 {
-        return Err(format!("{shown} has no certificate of an authority"));
+        let why = "it has no certificate of an authority in PEM's form";
+        return Err(unread(&why));
     }
     let config = ClientConfig::builder()
         .with_root_certificates(store)

@@ -3,9 +3,11 @@
 //! The connection has no task of its own: it is driven while something is asked of it, and by nothing in between.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
+use rustls::{AlertDescription, CertificateError};
 use saline_config::{PostgresReturner, PostgresTls};
 use saline_protocol::transport::Context;
 use tokio_postgres::config::SslMode;
@@ -17,6 +19,9 @@ use crate::tls;
 
 /// How long the server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// What the client says of a server that does not speak TLS.
+const NO_TLS: &str = "server does not support TLS";
 
 type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
@@ -49,8 +54,9 @@ impl Session {
         let shown = format!("{} at {}:{}", settings.db, settings.host, settings.port);
         let failed = |error: Error| {
             format!(
-                "cannot connect to the database {shown}: {}",
-                explained(&error)
+                "cannot connect to the database {shown}: {}{}",
+                explained(&error),
+                remedy(&error)
             )
         };
         match settings.tls() {
@@ -88,6 +94,34 @@ impl Session {
                 Err(Failure::Other("the server closed the connection".to_owned()))
             }
         }
+    }
+}
+
+/// Returns what to do where TLS is why there is no connection.
+fn remedy(error: &Error) -> &'static str {
+    let Some(cause) = std::error::Error::source(error) else {
+        return "";
+    };
+    if cause.to_string() == NO_TLS {
+        return "; set ssl in its postgresql.conf (over a Unix socket it never does), or take returner.postgres.sslmode: disable, \
+                with which everything goes unencrypted";
+    }
+    let cause = cause
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    match cause.and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => "; set returner.postgres.host to a name in that certificate",
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
+            "; name the file with the authority of that server's certificate in returner.postgres.sslrootcert"
+        }
+        Some(rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)) => {
+            "; the server has to speak TLS 1.3 (ssl_max_protocol_version in its postgresql.conf)"
+        }
+        _ => "",
     }
 }
 

@@ -204,20 +204,40 @@ async fn what_the_database_cannot_hold_is_refused() {
     assert!(matches!(failed, DeliveryError::Refused(_)), "{failed}");
 }
 
+/// Returns a port that is free. PostgreSQL has no way to choose one by itself.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A destination that must reach `host` over TLS.
+fn over_tls(host: &str, port: u16, authorities: Option<&Path>) -> Box<dyn Destination> {
+    destination(ReturnerName::Postgres, |config| {
+        config.postgres.host = host.to_owned();
+        config.postgres.port = port;
+        config.postgres.passwd = Some("salt".into());
+        config.postgres.sslmode = Some(PostgresTls::VerifyFull);
+        config.postgres.authorities = authorities.map(Path::to_owned);
+    })
+}
+
+/// Has a destination refuse to deliver, and to say `why`.
+async fn is_not_delivered(mut database: Box<dyn Destination>, why: &[&str]) {
+    let failed = database.deliver(&batch()).await.unwrap_err();
+    assert!(matches!(failed, DeliveryError::Away(_)), "{failed}");
+    let told = failed.to_string();
+    assert!(why.iter().all(|part| told.contains(part)), "{told}");
+}
+
 #[tokio::test]
-async fn a_server_over_tls_must_have_a_certificate_of_an_authority() {
+async fn a_server_over_tls_must_have_a_certificate_of_an_authority_for_its_name() {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, certificate.pem()).unwrap();
-    // PostgreSQL has no way to choose a free port by itself.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     let options = |place: &Path| {
         let (certificate_file, key_file) = (place.join("server.pem"), place.join("server.key"));
         std::fs::write(&certificate_file, certificate.pem()).unwrap();
@@ -231,27 +251,51 @@ async fn a_server_over_tls_must_have_a_certificate_of_an_authority() {
     let Some(server) = PostgresServer::start_on(port, options) else {
         return;
     };
-    let connect = |authorities: Option<&Path>| {
-        let authorities = authorities.map(Path::to_owned);
-        destination(ReturnerName::Postgres, |config| {
-            config.postgres.host = "localhost".to_owned();
-            config.postgres.port = port;
-            config.postgres.passwd = Some("salt".into());
-            config.postgres.sslmode = Some(PostgresTls::VerifyFull);
-            config.postgres.authorities = authorities;
-        })
-    };
-    connect(Some(&authority)).deliver(&batch()).await.unwrap();
-    assert_eq!(server.query("SELECT count(*) FROM saline_returns"), "3");
-    let strange = rcgen::KeyPair::generate().unwrap();
+    let by_address = over_tls("127.0.0.1", port, Some(&authority));
+    let named = ["127.0.0.1", "set returner.postgres.host to a name in"];
+    is_not_delivered(by_address, &named).await;
+    let strange = folder.path().join("strange.pem");
+    let strange_key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    std::fs::write(&authority, params.self_signed(&strange).unwrap().pem()).unwrap();
-    let failed = connect(Some(&authority))
-        .deliver(&batch())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&failed, DeliveryError::Away(why) if why.contains("certificate")),
-        "{failed}"
-    );
+    let pem = params.self_signed(&strange_key).unwrap().pem();
+    std::fs::write(&strange, pem).unwrap();
+    let by_another = over_tls("localhost", port, Some(&strange));
+    let named = [
+        "invalid peer certificate",
+        "in returner.postgres.sslrootcert",
+    ];
+    is_not_delivered(by_another, &named).await;
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    for unread in [&folder.path().join("absent.pem"), folder.path(), &empty] {
+        let shown = format!("(sslrootcert) cannot be read from {}: ", unread.display());
+        is_not_delivered(over_tls("localhost", port, Some(unread)), &[&shown]).await;
+    }
+    let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'saline%'";
+    assert_eq!(server.query(tables), "0", "nothing was delivered");
+    let mut right = over_tls("localhost", port, Some(&authority));
+    right.deliver(&batch()).await.unwrap();
+    assert_eq!(server.query("SELECT count(*) FROM saline_returns"), "3");
+    let encrypted = "SELECT version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                     WHERE application_name = 'saline-master'";
+    assert_eq!(server.query(encrypted), "TLSv1.3");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_gets_nothing_where_tls_is_wanted() {
+    let port = free_port();
+    let listens = "-c listen_addresses=localhost".to_owned();
+    let Some(server) = PostgresServer::start_on(port, |_| listens) else {
+        return;
+    };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let authority = server.socket_folder().join("ca.pem");
+    std::fs::write(&authority, params.self_signed(&key).unwrap().pem()).unwrap();
+    let named = ["does not support TLS", "sslmode: disable"];
+    for host in ["localhost", server.socket_folder().to_str().unwrap()] {
+        is_not_delivered(over_tls(host, port, Some(&authority)), &named).await;
+    }
+    let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'saline%'";
+    assert_eq!(server.query(tables), "0");
 }
