@@ -136,7 +136,7 @@ pub(crate) fn caller_requests(bytes: &[u8]) {
         Some(CallerRequest::FireEvents(events)) => read_events(events),
         Some(CallerRequest::Pillar(request)) => drop(request.is_within_bounds()),
         Some(CallerRequest::Mine(request)) => read_mine(&request),
-        None => {}
+        Some(CallerRequest::CheckReturners(_)) | None => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use saline_config::{ExternalPillar, MasterConfig};
 use saline_daemon::{absent_file, absent_folder, absent_folder_of, absent_program};
 
-use crate::pillar::program_of;
+use crate::pillar::{PROGRAM_FOLDERS, program_of};
 
 /// The option with further sources of pillars.
 const EXT_PILLAR: &str = "ext_pillar";
@@ -67,9 +67,9 @@ fn absent_source(source: &ExternalPillar) -> Option<String> {
             let option = format!("{EXT_PILLAR}, cmd_json");
             let program = program_of(command)?;
             match program.split_once('/') {
-                None if SHELL_WORDS.contains(&program) || is_in_path(program) => None,
+                None if SHELL_WORDS.contains(&program) || is_found(program, command) => None,
                 None => Some(format!(
-                    "{option}: there is no program {program} in the folders of PATH: install it, or write its whole path"
+                    "{option}: there is no program {program} in {PROGRAM_FOLDERS}: install it, or write its whole path"
                 )),
                 Some(("", _)) => absent_program(&option, Path::new(program)),
                 // It depends on the folder in which the command runs.
@@ -79,13 +79,12 @@ fn absent_source(source: &ExternalPillar) -> Option<String> {
     }
 }
 
-fn is_in_path(program: &str) -> bool {
-    // Without the variable the shell chooses the folders.
-    let Some(path) = std::env::var_os("PATH") else {
-        return true;
-    };
-    let mut folders = std::env::split_paths(&path);
-    folders.any(|folder| folder.join(program).is_file())
+/// Whether the program of a command is in the folders where the command looks for it, which it may say itself.
+fn is_found(program: &str, command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let mut folders = PROGRAM_FOLDERS.split(':').map(Path::new);
+    words.any(|word| word.starts_with("PATH="))
+        || folders.any(|folder| folder.join(program).is_file())
 }
 
 #[cfg(test)]
@@ -110,6 +109,7 @@ mod tests {
             command("nosuch-cmdb secret"),
             command("cd /nosuch && ./cmdb secret"),
             command("sh -c secret"),
+            command("PATH=/nosuch/bin nosuch-cmdb secret"),
             ExternalPillar::FileTree {
                 root: "/nosuch/tree".into(),
                 keep_newline: false,
@@ -123,7 +123,7 @@ mod tests {
             "file_roots, base: the folder /nosuch/files does not exist: make it, or correct the path",
             "pillar_roots, base: the folder /nosuch/pillar does not exist: make it, or correct the path",
             "ext_pillar, cmd_json: the program /nosuch/cmdb does not exist: install it, or correct the path",
-            "ext_pillar, cmd_json: there is no program nosuch-cmdb in the folders of PATH: install it, or write its whole path",
+            "ext_pillar, cmd_json: there is no program nosuch-cmdb in /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin: install it, or write its whole path",
             "ext_pillar, root_dir of file_tree: the folder /nosuch/tree does not exist: make it, or correct the path",
             "returner.executable.command: the program /nosuch/program does not exist: install it, or correct the path",
             "returner.local.file: /nosuch/log/returns.json cannot be written, since there is no folder /nosuch/log: make it for the user that this runs as, or correct the path",

@@ -24,6 +24,9 @@ pub enum CallerRequest {
     Pillar(PillarRequest),
     /// Leaves values of the minion in the mine, or asks for those of minions.
     Mine(MineRequest),
+    /// Asks whether the configuration of the master has these destinations, at most [`MAX_RETURNERS`]: `Done`, or `Failed` with
+    /// the one that it does not have.
+    CheckReturners(Vec<String>),
 }
 
 /// The longest name of a user or of a function that is stored with a call, in bytes.

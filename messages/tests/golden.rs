@@ -1006,6 +1006,8 @@ fn caller(lines: &mut String) {
         let asked = CallerRequest::Mine(asked);
         request(lines, &format!("Mine.{name}"), asked);
     }
+    let asked = CallerRequest::CheckReturners(vec!["local".into()]);
+    request(lines, "CheckReturners", asked);
 
     let reply = |lines: &mut String, name: &str, reply: CallerReply| {
         line(lines, &format!("CallerReply.{name}"), &reply);

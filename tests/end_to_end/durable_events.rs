@@ -139,7 +139,17 @@ fn a_master_that_keeps_no_events_says_so_and_keeps_them_when_it_is_told_to() {
     send("myco/deploy");
     send("other/deploy");
     let deploy = line("myco/deploy", "operator root");
-    assert_eq!(shown(&read(&fleet, &[])), [deploy]);
+    assert_eq!(shown(&read(&fleet, &[])), [deploy.clone()]);
+    // A glob is also about the tag by which a minion fired its event.
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    for tag in ["myco/alarm", "other/alarm"] {
+        fleet.saline(&["web1", "event.send", tag]).expect(0);
+    }
+    let alarm = line("salt/minion/web1/myco/alarm", "minion web1");
+    while shown(&read(&fleet, &[])) != [deploy.clone(), alarm.clone()] {
+        assert!(Instant::now() < deadline, "{}", read(&fleet, &[]));
+    }
 
     // A file that is damaged is told as what it is, and the master starts.
     fleet.kill_master();

@@ -137,9 +137,15 @@ fn an_order_names_destinations_for_its_own_job() {
     let lines = lines_when(&path, |lines| lines.len() >= 4);
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert_eq!(of_kind(&lines, "return")[1]["return"], "called");
-    let unknown = call(&["--return", "postgres", "test.echo", "called"]).expect(0);
-    let told = "the configuration of the master has no destination \"postgres\": it has local";
+    // It is told before the function runs.
+    let made = fleet.path("made-by-the-call");
+    let made = made.to_str().unwrap();
+    let unknown = call(&["--return", "postgres", "file.touch", made]).expect(1);
+    let told = "the function was not called: --return: the configuration of the master has no destination \"postgres\": it has local";
     assert!(unknown.stderr.contains(told), "{}", unknown.stderr);
+    assert!(!Path::new(made).exists());
+    call(&["--return", "local", "file.touch", made]).expect(0);
+    assert!(Path::new(made).exists());
     let local = call(&["--local", "--return", "local", "test.ping"]).expect(64);
     assert!(local.stderr.contains("--return"), "{}", local.stderr);
     let refused = fleet.saline(&["web1", "test.ping", "--return", "postgres"]);

@@ -304,8 +304,9 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         unit: "a glob or a list of them",
         default: "",
         help: "The tags of events that are kept on the disk until they are older than keep_jobs_seconds, so that \
-               `saline-run event.read` misses none: `'*'` for all, `'salt/minion/*/start'`. Returns of jobs are read \
-               from the job store. Not set: none are kept.",
+               `saline-run event.read` misses none: `'*'` for all, `'salt/minion/*/start'`. The event that a minion fires \
+               as `my/x` is matched by `my/*` and by `salt/minion/*/my/*`. Returns of jobs are read from the job store. Not \
+               set: none are kept.",
         read: |config, given| {
             config.durable_events = given.texts("a glob or a list of them", |text| {
                 match Glob::compile(text) {

@@ -137,7 +137,8 @@ impl Action {
                 CallerRequest::Return(_)
                 | CallerRequest::FireEvents(_)
                 | CallerRequest::Pillar(_)
-                | CallerRequest::Mine(_),
+                | CallerRequest::Mine(_)
+                | CallerRequest::CheckReturners(_),
             ) => Self::ActAsCaller,
             Pending(PendingRequest::Poll) => Self::PollOwnKey,
         }

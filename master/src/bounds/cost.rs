@@ -87,6 +87,7 @@ impl Cost {
                 cost.add(Resource::Rows, 1);
                 cost.add_mine(request);
             }
+            CallerRequest::CheckReturners(_) => {}
         }
         cost
     }

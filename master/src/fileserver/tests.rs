@@ -2,6 +2,7 @@
 
 mod bounds;
 mod ignored;
+mod races;
 mod uploads;
 
 use std::os::unix::fs::{FileExt, symlink};

@@ -18,6 +18,10 @@ use super::external::Entries;
 /// How long a command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The folders in which commands find programs, whoever started the master: a check of the configuration looks there too.
+pub(crate) const PROGRAM_FOLDERS: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The most bytes of the end of the standard error that are kept.
 const MAX_SAID: usize = 4096;
 
@@ -61,7 +65,8 @@ fn run(command: &str, launcher: &Launcher, said: &mut Vec<u8>) -> Result<Entries
     let cannot = |error: &dyn std::fmt::Display| format!("cannot be run: {error}");
     let command = CString::new(command).map_err(|error| cannot(&error))?;
     let argv = vec![c"/bin/sh".to_owned(), c"-c".to_owned(), command];
-    let (description, environment) = launcher.describe(argv);
+    let (description, mut environment) = launcher.describe(argv);
+    environment.set("PATH", PROGRAM_FOLDERS);
     let environment: Result<Vec<CString>, _> = Environment::into_strings(environment);
     let description = Description {
         environment: environment.map_err(|error| cannot(&error))?,

@@ -38,7 +38,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::bounds::{ConcurrencyLimit, RequestPermit, TokenBuckets, report_limiter};
 use crate::facts::{FactsError, FactsReader, Trusted};
 use crate::settings::{LiveSettings, PillarSettings, SettingsValues};
-pub(crate) use cmd_json::program_of;
+pub(crate) use cmd_json::{PROGRAM_FOLDERS, program_of};
 pub(crate) use compile::AskedEnvironments;
 use figures::PillarFigures;
 use kept::{GoodPillar, KeptPillars};

@@ -1,6 +1,8 @@
 //! Carries out the requests of callers: `saline-call` beside a running minion.
 
-use saline_messages::{CallerReply, CallerRequest, MAX_EVENTS, MineRequest, MinionId, RefusedVerb};
+use saline_messages::{
+    CallerReply, CallerRequest, MAX_EVENTS, MAX_RETURNERS, MineRequest, MinionId, RefusedVerb,
+};
 
 use super::call_store::{CallStore, CallStored};
 use super::minion::{FIRING_DELAY, NO_ROOM};
@@ -48,6 +50,13 @@ impl CallerVerbs {
                 PillarAnswer::Malformed => CallerReply::Refused(RefusedVerb::Malformed),
             },
             CallerRequest::Mine(request) => self.mine(session, id, request).await,
+            CallerRequest::CheckReturners(names) if names.len() > MAX_RETURNERS => {
+                CallerReply::Refused(RefusedVerb::Malformed)
+            }
+            CallerRequest::CheckReturners(names) => match self.store.returners.check(&names) {
+                Ok(()) => CallerReply::Done,
+                Err(why) => CallerReply::Failed(why),
+            },
             CallerRequest::Return(returned) if !returned.is_within_bounds() => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
@@ -66,6 +75,7 @@ impl CallerVerbs {
             },
         }
     }
+
     /// Takes what a caller leaves in the mine for its minion, or gives it what others have left.
     async fn mine(&self, session: &Session, id: &MinionId, request: MineRequest) -> CallerReply {
         let answer = self.mine.answer(id, request).await;

@@ -87,6 +87,9 @@ pub enum CallError {
         /// The master's software.
         software: String,
     },
+    /// The master would not deliver the return to a destination that the call names.
+    #[error("the function was not called: {0}")]
+    NoDestination(String),
     /// The function was interrupted by a signal.
     #[error("the function was interrupted")]
     Interrupted,

@@ -126,6 +126,23 @@ impl CallerSession {
         }
     }
 
+    /// Asks the master whether its configuration has these destinations.
+    ///
+    /// # Errors
+    /// When it does not have one, or does not answer.
+    pub(super) async fn check_returners(&self, names: &[String]) -> Result<(), CallError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let request = CallerRequest::CheckReturners(names.to_vec());
+        self.ask(&request).await.map_err(|error| {
+            CallError::NoDestination(match error {
+                TellError::Refused(why) => why,
+                error => error.to_string(),
+            })
+        })
+    }
+
     /// Sends the events that the function fired, and what it returned.
     pub(super) async fn tell(
         &mut self,

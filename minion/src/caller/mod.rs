@@ -63,6 +63,12 @@ pub async fn call(
         Some(registry) => Some(CallerSession::make(config, &id, registry).await?),
         None => None,
     };
+    if let Some(master) = &master
+        && let Err(error) = master.check_returners(&call.request.returners).await
+    {
+        master.leave().await;
+        return Err(error);
+    }
     let context = Context::default();
     let host = Arc::new(host(config, &id, master.is_some())?);
     let mut questions = MasterQuestions::default();

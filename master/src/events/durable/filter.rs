@@ -3,7 +3,8 @@
 use saline_messages::{EventTag, JobEvent};
 use saline_targeting::{Glob, PatternError};
 
-/// The tags of the events that are to be kept: globs of which one matches. A `*` crosses `/`.
+/// The tags of the events that are to be kept: globs of which one matches. A `*` crosses `/`. The tag by which a minion fired an
+/// event counts as well.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TagFilter(Vec<Glob>);
 
@@ -28,19 +29,17 @@ impl TagFilter {
     }
 
     /// Whether one of the globs matches the tag, or the one by which a minion fired the event.
-    pub(crate) fn matches_either(&self, tag: &str) -> bool {
-        let own = EventTag::chosen_by_minion(tag);
-        self.matches(tag) || own.is_some_and(|own| self.matches(own))
-    }
-
-    /// Whether one of the globs matches the tag.
     pub(crate) fn matches(&self, tag: &str) -> bool {
-        self.0.iter().any(|glob| glob.matches(tag))
+        let either = |glob: &Glob| {
+            let own = EventTag::chosen_by_minion(tag);
+            glob.matches(tag) || own.is_some_and(|own| glob.matches(own))
+        };
+        self.0.iter().any(either)
     }
 }
 
 /// The tags of the events that destinations outside of the master get: those that `wanted` matches, or all if it is empty, but
-/// for those that `left_out` matches. The tag by which a minion fired an event counts as well.
+/// for those that `left_out` matches.
 #[derive(Debug, Clone)]
 pub(crate) struct ReturnedTags {
     wanted: TagFilter,
@@ -54,8 +53,7 @@ impl ReturnedTags {
 
     /// Whether an event with this tag is delivered.
     pub(crate) fn matches(&self, tag: &str) -> bool {
-        (self.wanted.is_empty() || self.wanted.matches_either(tag))
-            && !self.left_out.matches_either(tag)
+        (self.wanted.is_empty() || self.wanted.matches(tag)) && !self.left_out.matches(tag)
     }
 }
 

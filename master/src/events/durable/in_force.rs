@@ -94,7 +94,7 @@ impl DurableEvents {
     /// Whether the reactor reacts to events with this tag.
     pub(crate) fn is_reacted_to(&self, tag: &str) -> bool {
         let reacted = self.reacted.read().unwrap_or_else(PoisonError::into_inner);
-        reacted.matches_either(tag)
+        reacted.matches(tag)
     }
 
     /// Returns what is told when an event to which the reactor reacts can be read.

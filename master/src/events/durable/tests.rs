@@ -246,6 +246,22 @@ async fn a_store_that_cannot_be_opened_keeps_nothing_and_is_opened_by_the_next_f
 }
 
 #[test]
+fn what_a_minion_fired_is_kept_by_the_tag_that_it_chose() {
+    let place = Place::new();
+    let events = in_force(&place.folder(), &["myco/*", "salt/auth"]);
+    for (tag, is_kept) in [
+        ("myco/deploy", true),
+        ("salt/minion/web1/myco/deploy", true),
+        ("salt/minion/web1/other", false),
+        // A minion that fires `salt/…` does not pass for the master.
+        ("salt/minion/web1/salt/auth", false),
+    ] {
+        assert_eq!(events.keeps(tag).is_some(), is_kept, "{tag}");
+        assert_eq!(events.matches(tag), is_kept, "{tag}");
+    }
+}
+
+#[test]
 fn what_the_job_store_has_is_not_kept_once_more() {
     let place = Place::new();
     let events = in_force(&place.folder(), &["salt/*"]);

@@ -20,7 +20,8 @@ fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
         }),
         CallerRequest::FireEvents(_) => CallerRequest::Pillar(pillar_request()),
         CallerRequest::Pillar(_) => CallerRequest::Mine(mine_request()),
-        CallerRequest::Mine(_) => return None,
+        CallerRequest::Mine(_) => CallerRequest::CheckReturners(Vec::new()),
+        CallerRequest::CheckReturners(_) => return None,
     })
 }
 

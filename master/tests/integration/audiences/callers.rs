@@ -93,6 +93,7 @@ async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
             }
             (CallerRequest::Pillar(_), CallerReply::Pillar(reply)) => check_empty_pillar(&reply),
             (CallerRequest::Mine(_), CallerReply::Mine(reply)) => check_nothing_found(&reply),
+            (CallerRequest::CheckReturners(_), CallerReply::Done) => {}
             (verb, reply) => panic!("{verb:?}: {reply:?}"),
         }
         // The minion's own session goes on, and its job is not the caller's.
