@@ -25,10 +25,6 @@ pub enum WireFault {
     TakeGarbage,
     /// Connections take as many descriptors as there are.
     AnyDescriptors,
-    /// A hundred bytes of every connection that greeted are kept.
-    LeakGreeted,
-    /// A hundred bytes of every connection that did not greet are kept.
-    LeakUngreeted,
     /// Connections that do not greet stay open.
     LeakConnections,
     /// What does not greet is kept.
@@ -180,8 +176,6 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::AdmitWithPing, &["LIM-019", "LIM-022"]),
     (WireFault::WithdrawWithPing, &["PUB-011"]),
     (WireFault::KeepRoom, &["LIM-017"]),
-    (WireFault::LeakGreeted, &["LIM-023"]),
-    (WireFault::LeakUngreeted, &["LIM-023"]),
 ];
 
 /// Every mutant of the toy over UDP, and the requirements that it has to fail.

@@ -195,7 +195,6 @@ async fn greet(mut stream: Box<dyn Stream>, core: &ServerCore) -> io::Result<Box
     }
     match core.kind.fault {
         WireFault::LeakConnections => std::mem::forget(stream),
-        WireFault::LeakUngreeted => std::mem::forget(std::hint::black_box(vec![1_u8; 100])),
         WireFault::BufferGarbage => {
             let mut kept = Vec::new();
             let _ = stream.read_to_end(&mut kept).await;
