@@ -102,6 +102,54 @@ fn what_the_configuration_names_and_the_machine_does_not_have_is_told() {
 }
 
 #[test]
+fn a_command_of_the_pillar_finds_its_program_in_the_folders_that_the_check_looks_in() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    let programs = fleet.path("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let program = programs.join("saline-test-facts");
+    std::fs::write(&program, "#!/bin/sh\necho '{\"a\": 1}'\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let absent = "ext_pillar, cmd_json: there is no program saline-test-facts in /usr/local/sbin:";
+    // Whoever checks may have other folders than whoever starts.
+    let check = |fleet: &Fleet, path: &std::path::Path| {
+        fleet.write_master_config();
+        let mut command = fleet.master_command();
+        command.arg("--check").env("PATH", path);
+        CommandOutput::from(command.output().unwrap())
+            .expect(0)
+            .stderr
+    };
+    fleet.master_options += "ext_pillar: [{cmd_json: saline-test-facts}]\n";
+    for path in [programs.as_path(), "/nosuch".as_ref()] {
+        let told = check(&fleet, path);
+        assert!(told.contains(absent), "{told}");
+    }
+    let mut command = fleet.master_command();
+    command.env("PATH", &programs);
+    fleet.start_master_by(command);
+    fleet.master().log.wait_for(absent, 1);
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let shown = fleet.run("saline-run", &["pillar.show_pillar", "m1", "unmask=True"]);
+    let shown = shown.stdout + &shown.stderr;
+    assert!(shown.contains("saline-test-facts: not found"), "{shown}");
+    fleet.kill_master();
+    // What both find, and what says by itself where it is.
+    fleet.master_options = format!(
+        "auto_accept: True\next_pillar:\n- cmd_json: env cat /dev/null && echo {{}}\n- cmd_json: PATH={} saline-test-facts\n",
+        programs.display()
+    );
+    let told = check(&fleet, "/nosuch".as_ref());
+    assert!(!told.contains("there is no program"), "{told}");
+    let mut command = fleet.master_command();
+    command.env("PATH", "/nosuch");
+    fleet.start_master_by(command);
+    let shown = fleet.run("saline-run", &["pillar.show_pillar", "m1", "unmask=True"]);
+    let shown = shown.expect(0);
+    assert!(shown.stdout.contains("a:\n    1"), "{}", shown.stdout);
+}
+
+#[test]
 fn a_check_reads_the_keys_beside_a_running_daemon() {
     let fleet = Fleet::with_minions("tcp", &["m1"]);
     master(&fleet, "--check").expect(0);
