@@ -81,6 +81,8 @@ pub enum WireFault {
     KeepPermits,
     /// Who vanishes while he waits for a permit takes one with him.
     KeepPlaces,
+    /// An answer that its peer does not take keeps its permit.
+    HoldPermits,
     /// The server looks neither for the end nor for the silence of a peer whose request waits for a permit.
     BlindInLine,
     /// One answer in fifty waits for the next ping.
@@ -163,6 +165,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::NoBackoff, &["CON-036"]),
     (WireFault::KeepPermits, &["CON-016"]),
     (WireFault::KeepPlaces, &["CON-038"]),
+    (WireFault::HoldPermits, &["SEC-016"]),
     (WireFault::BlindInLine, &["CON-038"]),
     (WireFault::LoseWakeups, &["REQ-014"]),
     (WireFault::LoseNews, &["PUB-019"]),

@@ -160,6 +160,13 @@ impl ConnectionTable {
         self.peers().remove(connection);
     }
 
+    /// Cuts a connection, and forgets it: nothing more is taken from it.
+    pub(crate) fn cut(&mut self, connection: u32) {
+        // What cannot be cut has gone, or its requests are refused.
+        self.peers().cut(connection);
+        self.forget(connection);
+    }
+
     /// Returns the descriptors of the connections that [`look`](Self::look) found admitted since the last call.
     pub(crate) fn take_newly_admitted(&mut self) -> Vec<RawFd> {
         std::mem::take(&mut self.newly_admitted)

@@ -6,6 +6,7 @@
 //! | `router_task.rs` | the task that owns the ROUTER socket: requests, answers, peers that have gone |
 //! | `request_exchange.rs` | the queues of requests and answers between that task and the handlers |
 //! | `request_line.rs` | requests that wait while as many as may be are unanswered |
+//! | `parked_answers.rs` | answers that wait for clients that do not read |
 //! | `request_parts.rs` | requests that are too large for one message |
 //! | `peer_registry.rs` | which peers are connected and admitted, shared with the server's handles |
 //! | `xpub_task.rs` | the task that owns the XPUB socket |
@@ -65,12 +66,15 @@
 //! - What libzmq queues for a subscriber that does not read is bounded in messages
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
+//! - What libzmq queues of answers for a client that does not read is bounded in messages too
+//!   ([`Limits::requests_in_flight`] and a few more). What waits beyond them is bounded in bytes.
 //! - [`Publisher::subscriptions`] believes what peers say: one that subscribes twice counts twice.
 //! - A peer at the request port that was not admitted and vanished without a FIN is not noticed; its
 //!   descriptor is freed by TCP keep-alive, after about three link pings. A local peer whose process
 //!   is stopped and not ended is not noticed either.
 //!
 //! [`Capabilities::admission`]: saline_protocol::transport::Capabilities::admission
+//! [`Limits::requests_in_flight`]: saline_protocol::transport::Limits::requests_in_flight
 //! [`Limits::subscriber_queue_messages`]: saline_protocol::transport::Limits::subscriber_queue_messages
 //! [`Publisher::subscriptions`]: saline_protocol::transport::Publisher::subscriptions
 mod accepted;
@@ -91,6 +95,7 @@ mod number_map;
 mod number_set;
 mod numbering;
 mod options;
+mod parked_answers;
 mod peer_registry;
 mod publication_wire;
 mod request_exchange;

@@ -14,13 +14,14 @@ use saline_protocol::transport::{
 use crate::accepted::AcceptedConnections;
 use crate::connection_table::ConnectionTable;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::joined_requests::{self, AnswerFrame};
+use crate::joined_requests;
 use crate::liveness::LookTimer;
 use crate::monitor::{MonitoredSocket, note};
 use crate::native::{self, SocketId};
+use crate::parked_answers::ParkedAnswers;
 use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
 use crate::request_line::RequestLine;
-use crate::socket::{BATCH, Sent, YIELD_AFTER};
+use crate::socket::{BATCH, Sent, Socket, YIELD_AFTER};
 
 /// The task that owns the socket for requests.
 pub(crate) struct RouterTask {
@@ -35,12 +36,12 @@ pub(crate) struct RouterTask {
     pub(crate) accepted: AcceptedConnections,
     /// Whether the last [`receive`](Self::receive) found the socket empty.
     pub(crate) is_drained: bool,
-    /// How many requests were received whose answers libzmq does not have yet.
+    /// How many requests were received that are not answered.
     pub(crate) unanswered: usize,
     /// Requests that were received and not handed up.
     pub(crate) line: RequestLine,
-    /// Answers for clients that do not read, and until when each is kept.
-    pub(crate) parked: VecDeque<(Instant, OutgoingAnswer)>,
+    /// Answers for clients that do not read.
+    pub(crate) parked: ParkedAnswers,
     /// The time of the last [`sweep`](Self::sweep).
     pub(crate) swept: Option<Instant>,
 }
@@ -50,7 +51,7 @@ impl RouterTask {
         let clock = self.context.clock;
         let pause = self.context.limits.ping_interval / 2;
         // An instant and not a timer: it is kept also while there is always something to do.
-        let mut retry = clock.after(pause);
+        let mut next_sweep = clock.after(pause);
         let mut looks = LookTimer::new(clock.now(), &self.context.limits);
         let mut answers = VecDeque::new();
         let mut ended = false;
@@ -61,13 +62,15 @@ impl RouterTask {
                 self.exchange.end();
             }
             let now = clock.now();
-            if now >= retry {
-                retry = now + pause;
-                self.unpark();
+            if now >= next_sweep {
+                next_sweep = now + pause;
                 // While it is full, pings are not read: who is connected is told unasked.
                 if self.is_full() {
                     self.sweep();
                 }
+            }
+            if self.parked.due().is_some_and(|due| now >= due) {
+                self.unpark(now);
             }
             let answered = self.answer(&mut answers);
             let mut received = self.receive(ended);
@@ -79,7 +82,7 @@ impl RouterTask {
                 self.look(now, late);
                 received += self.receive(ended);
             }
-            if ended && self.unanswered == 0 {
+            if ended && self.unanswered == 0 && self.parked.is_empty() {
                 break;
             }
             if has_ended {
@@ -98,6 +101,8 @@ impl RouterTask {
                 self.monitored.socket.idle(false);
             }
             let deadline = self.lifetime.deadline();
+            let next = next_sweep.min(looks.due());
+            let next = self.parked.due().map_or(next, |due| next.min(due));
             let MonitoredSocket { socket, monitor } = &mut self.monitored;
             tokio::select! {
                 () = self.lifetime.stop.cancelled(), if !ended => {}
@@ -108,7 +113,7 @@ impl RouterTask {
                 () = socket.ready() => {}
                 () = monitor.ready() => {}
                 () = self.exchange.0.wake.notified() => {}
-                () = clock.until(retry.min(looks.due())) => {}
+                () = clock.until(next) => {}
             }
         }
         let left = self.lifetime.left();
@@ -155,78 +160,57 @@ impl RouterTask {
                 joined_requests::together(payloads.map(|(_, payload)| payload))
             });
             let others = joined - 1;
-            let Some(first) = frame.small().filter(|_| others > 0) else {
-                match self.send(connection, frame.into_message()) {
-                    Sent::Full(message) => self.park(connection, AnswerFrame::Whole(message)),
-                    _ => self.answered(1),
+            let message = match frame.small().filter(|_| others > 0) {
+                Some(first) => {
+                    joined_requests::join(std::iter::once(first).chain(same.take(others)))
                 }
-                continue;
+                None => frame.into_message(),
             };
-            let message = joined_requests::join(std::iter::once(first).chain(same.take(others)));
-            match self.send(connection, message) {
-                Sent::Full(_) => {
-                    self.park(connection, frame);
-                    for answer in answers.drain(..others) {
-                        self.park(connection, answer.frame);
-                    }
-                }
-                _ => {
-                    answers.drain(..others);
-                    self.answered(joined);
-                }
-            }
+            answers.drain(..others);
+            // Also one that its client does not take: whoever does not read must not keep others from asking.
+            self.unanswered = self.unanswered.saturating_sub(joined);
+            self.deliver(connection, message);
         }
         count
     }
 
-    /// Takes note of answers that libzmq has taken or that go nowhere.
-    fn answered(&mut self, count: usize) {
-        self.unanswered = self.unanswered.saturating_sub(count);
+    /// Sends an answer, or keeps it for a client that does not read. One that was cut gets nothing.
+    fn deliver(&mut self, connection: u32, answer: zmq::Message) {
+        let answer = match self.parked.holds(connection) {
+            true => answer,
+            false => match self.send(connection, answer) {
+                Sent::Full(answer) => answer,
+                Sent::Taken | Sent::Gone => return,
+            },
+        };
+        if self.connections.contains(connection) {
+            let now = self.context.clock.now();
+            let cut = self.parked.park(connection, answer, now);
+            self.cut_deaf(cut);
+        }
     }
 
-    /// Keeps an answer for a client that does not read.
-    fn park(&mut self, connection: u32, frame: AnswerFrame) {
-        let until = self
-            .context
-            .clock
-            .after(self.context.limits.ping_interval * 2);
-        self.parked
-            .push_back((until, OutgoingAnswer { connection, frame }));
+    /// Tries again to send to clients that did not read, and cuts those that still do not.
+    fn unpark(&mut self, now: Instant) {
+        let (socket, connections) = (&mut self.monitored.socket, &mut self.connections);
+        let dead = self.parked.retry(now, |connection, answer| {
+            send(socket, connections, connection, answer)
+        });
+        self.cut_deaf(dead);
     }
 
-    /// Tries again to send to clients that did not read, and gives up those that still do not.
-    fn unpark(&mut self) {
-        let now = self.context.clock.now();
-        for _ in 0..self.parked.len() {
-            let Some((until, OutgoingAnswer { connection, frame })) = self.parked.pop_front()
-            else {
-                break;
-            };
-            match self.send(connection, frame.into_message()) {
-                Sent::Full(message) if now < until => {
-                    let frame = AnswerFrame::Whole(message);
-                    self.parked
-                        .push_back((until, OutgoingAnswer { connection, frame }));
-                }
-                sent => {
-                    if matches!(sent, Sent::Full(_)) {
-                        self.context.count(Metric::PeersRefused);
-                    }
-                    self.answered(1);
-                }
-            }
+    /// Cuts clients that do not read their answers.
+    fn cut_deaf(&mut self, connections: impl IntoIterator<Item = u32>) {
+        for connection in connections {
+            tracing::debug!(connection, "cut a peer that does not read its answers");
+            self.connections.cut(connection);
+            self.context.count(Metric::PeersRefused);
         }
     }
 
     fn send(&mut self, connection: u32, message: zmq::Message) -> Sent {
-        let sent = self
-            .monitored
-            .socket
-            .send(Some(&routing_id(connection)), message);
-        if matches!(sent, Sent::Gone) {
-            self.connections.forget(connection);
-        }
-        sent
+        let (socket, connections) = (&mut self.monitored.socket, &mut self.connections);
+        send(socket, connections, connection, message)
     }
 
     /// Reads the events of the monitor. Returns whether a connection has ended.
@@ -444,6 +428,20 @@ impl RouterTask {
         // Nobody waits for their answers. Dropping them queues those all the same, by which they are counted as answered.
         drop(of_those_gone);
     }
+}
+
+/// Sends to a client, and forgets its connection if that has gone.
+fn send(
+    socket: &mut Socket,
+    connections: &mut ConnectionTable,
+    connection: u32,
+    message: zmq::Message,
+) -> Sent {
+    let sent = socket.send(Some(&routing_id(connection)), message);
+    if matches!(sent, Sent::Gone) {
+        connections.forget(connection);
+    }
+    sent
 }
 
 /// Returns the routing id that libzmq gives a peer that did not choose one for itself.

@@ -1,6 +1,5 @@
 //! Starting a server, and its handle for cutting peers and shutting down.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use crate::frame::MAX_HEADER;
 use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
 use crate::numbering::{OpenPublishQueue, PublishQueue};
+use crate::parked_answers::ParkedAnswers;
 use crate::publication_wire;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
 use crate::request_line::RequestLine;
@@ -102,7 +102,7 @@ pub(crate) async fn serve(
         accepted: AcceptedConnections::new(&requests_at, &context),
         unanswered: 0,
         line: RequestLine::default(),
-        parked: VecDeque::new(),
+        parked: ParkedAnswers::new(context.clock.now(), &context.limits),
         swept: None,
         is_drained: false,
     };

@@ -1,6 +1,7 @@
 //! `SEC`: hostile bytes, where the suite knows what an endpoint is made of.
 
 mod datagrams;
+mod deaf_askers;
 mod floods;
 mod garbage_connections;
 mod handshakes;
@@ -165,6 +166,16 @@ pub const ALL: &[Requirement] = &[
         look_at: "lengths that are not checked in the task that reads the socket, and errors that end it",
         needs: &[Need::UdpWire],
         run: |world| Box::pin(datagrams::malformed(world)),
+    },
+    Requirement {
+        id: "SEC-016",
+        name: "deaf_askers",
+        level: Level::Must,
+        sentence: "With link pings two minutes apart, strangers that ask much more than the server hands out at once and never read the answers delay nobody.",
+        why: "A request is answered when its handler has answered it: a few clients that do not read would else stop a master until they are given up.",
+        look_at: "permits that are free only when an answer has been sent; what becomes of answers that a peer does not take",
+        needs: &[Need::RawConnections],
+        run: |world| Box::pin(deaf_askers::deaf_askers(world)),
     },
 ];
 

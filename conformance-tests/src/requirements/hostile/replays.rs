@@ -81,7 +81,7 @@ async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> 
 
 /// What is said, again and again in one piece: a library that has a connection in this process may keep each piece that is
 /// written apart, and its own sender is not what is tested.
-fn in_one_piece(said: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn in_one_piece(said: &[Vec<u8>]) -> Vec<u8> {
     const AT_ONCE: usize = 64 * 1024;
     let once = said.concat();
     once.repeat(1 + AT_ONCE / once.len().max(1))

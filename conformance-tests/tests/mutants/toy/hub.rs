@@ -123,18 +123,18 @@ impl Publisher for ToyPublisher {
     }
 }
 
-/// What a request holds until its answer is sent: of the server, and of its connection.
+/// What a request holds: of the server until it is answered, and of its connection until the answer is sent.
 pub type Permits = [OwnedSemaphorePermit; 2];
 
 /// The answers that wait for one connection: no more than there are permits.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    queue: Mutex<VecDeque<(Frame, Permits)>>,
+    queue: Mutex<VecDeque<(Frame, Vec<OwnedSemaphorePermit>)>>,
     wake: Notify,
 }
 
 impl Outbox {
-    pub async fn next(&self) -> (Frame, Permits) {
+    pub async fn next(&self) -> (Frame, Vec<OwnedSemaphorePermit>) {
         loop {
             if let Some(answer) = self.queue.lock().unwrap().pop_front() {
                 return answer;
@@ -186,7 +186,13 @@ impl ReplyRoute for Answers {
             Answer::NoReply => Frame::new(wire::NO_REPLY, token.request, ""),
         };
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        outbox.queue.lock().unwrap().push_back((frame, permits));
+        let [server, own] = permits;
+        let mut held = vec![own];
+        match self.fault {
+            WireFault::HoldPermits => held.push(server),
+            _ => drop(server),
+        }
+        outbox.queue.lock().unwrap().push_back((frame, held));
         if self.fault != WireFault::LoseWakeups || count % LOST != LOST - 1 {
             outbox.wake.notify_one();
         }

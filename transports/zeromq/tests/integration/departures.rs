@@ -49,14 +49,14 @@ async fn local_peers_that_go_are_told_and_can_be_cut() {
 
 #[tokio::test]
 async fn an_idle_client_with_a_slower_ping_is_asked_and_stays() {
-    let mut host = TestServer::new().await;
+    let mut host = TestServer::with(transport(), anywhere(), with_short_pings()).await;
     let mut slow = limits();
-    slow.ping_interval = PING * 100;
+    slow.ping_interval = SHORT_PING * 100;
     let at = &host.server.bound.requests;
     let (own, _) = context_with(slow);
     let client = soon(host.transport.connect(at, own)).await.unwrap();
     let peer = admit(&mut host, &client).await;
-    let until = Clock.after(PING * 6);
+    let until = Clock.after(SHORT_PING * 6);
     let told = Clock.deadline(until, host.server.departures.next()).await;
     assert!(told.is_err(), "{told:?}");
     assert_eq!(admit(&mut host, &client).await, peer);
@@ -64,7 +64,7 @@ async fn an_idle_client_with_a_slower_ping_is_asked_and_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_goes_while_nothing_is_read_is_told() {
-    let mut few = limits();
+    let mut few = with_short_pings();
     few.requests_unanswered = 1;
     let mut host = TestServer::with(transport(), anywhere(), few).await;
     let going = host.client().await;
@@ -75,7 +75,7 @@ async fn a_peer_that_goes_while_nothing_is_read_is_told() {
     let gone = Clock.now();
     soon(going.shutdown(SOON)).await.unwrap();
     assert_eq!(departed(&mut host).await, Some(Departure::Gone(peer)));
-    assert!(Clock.now() - gone < PING * 10);
+    assert!(Clock.now() - gone < SHORT_PING * 10);
     held.reply.send("done".into()).unwrap();
     assert_eq!(soon(asking).await.unwrap().unwrap(), "done");
 }
@@ -83,7 +83,7 @@ async fn a_peer_that_goes_while_nothing_is_read_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_request_over_a_slow_connection_is_a_sign_of_life() {
     // Long beside what a busy machine holds this process up.
-    let ping = PING * 4;
+    let ping = SHORT_PING * 2;
     let mut patient = limits();
     patient.ping_interval = ping;
     let mut host = TestServer::with(transport(), anywhere(), patient.clone()).await;

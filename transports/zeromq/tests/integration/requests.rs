@@ -358,10 +358,12 @@ async fn futures_that_are_dropped_leave_nothing_behind() {
 
 #[tokio::test]
 async fn a_full_server_hands_out_no_more_and_keeps_its_clients() {
-    let mut few = limits();
+    let mut few = with_short_pings();
     few.requests_unanswered = 4;
     let mut host = TestServer::with(transport(), anywhere(), few).await;
-    let client = host.client().await;
+    let (hurried, _) = context_with(with_short_pings());
+    let at = &host.server.bound.requests;
+    let client = soon(host.transport.connect(at, hurried)).await.unwrap();
     let asking: Vec<_> = (0..12)
         .map(|_| {
             let client = client.clone();
@@ -374,7 +376,7 @@ async fn a_full_server_hands_out_no_more_and_keeps_its_clients() {
     }
     // Longer than a silent server would be believed to be alive.
     let more = Clock
-        .deadline(Clock.after(PING * 5), host.server.requests.next())
+        .deadline(Clock.after(SHORT_PING * 5), host.server.requests.next())
         .await;
     assert!(more.is_err(), "the fifth request was handed out");
     for request in held {
@@ -413,7 +415,7 @@ async fn connections_above_the_limit_are_turned_away_until_there_is_room() {
             if let Ok(third) = third.await {
                 break third;
             }
-            Clock.pause(PING / 4).await;
+            Clock.pause(SHORT_PING / 10).await;
         }
     });
     assert_eq!(ask(&third.await, "x").await.unwrap(), "x");
@@ -440,17 +442,20 @@ async fn every_connection_is_a_peer_of_its_own_with_an_address() {
 /// A message that takes much longer than two pings is not taken for silence, in either direction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_link_carries_large_messages() {
-    let mut host = TestServer::new().await;
+    let mut host = TestServer::with(transport(), anywhere(), with_short_pings()).await;
     host.echo();
     let target = host.server.bound.requests.port().unwrap();
-    // 16 KiB in 20 ms: a MiB takes 1.3 s each way, and two pings are 0.4 s.
-    let gate = Gate::with_pause(target, Duration::from_millis(20)).await;
-    let (own, counters) = context_with(limits());
+    // 16 KiB in 40 ms: a MiB takes 2.6 s each way, and two pings are 1 s.
+    let gate = Gate::with_pause(target, Duration::from_millis(40)).await;
+    let (own, counters) = context_with(with_short_pings());
     let at = loopback(gate.port);
     let client = soon(host.transport.connect(&at, own)).await.unwrap();
     let before = Clock.now();
     let payload = vec![5; 1 << 20];
     assert_eq!(ask(&client, payload.clone()).await.unwrap(), payload);
-    assert!(Clock.now() - before > PING * 3, "the link was not slow");
+    assert!(
+        Clock.now() - before > SHORT_PING * 6,
+        "the link was not slow"
+    );
     assert_eq!(counters.get(Metric::Disconnected), 0);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_protocol::transport::{AdmissionLimits, Metric};
 
-use crate::support::{SOON, TestServer, anywhere, ask, limits, transport};
+use crate::support::{SOON, TestServer, anywhere, ask, limits, refused, transport, until};
 
 /// A DEALER that has shaken hands.
 fn dealer(port: u16) -> TcpStream {
@@ -124,6 +124,25 @@ async fn parts_of_strangers_are_bounded_together() {
         [7; 200_000][..]
     );
     assert!(host.counters.get(Metric::PeersRefused) > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_and_does_not_read_is_cut_and_counted() {
+    let mut limits = limits();
+    // Nobody is given up for being silent.
+    limits.ping_interval = 4 * SOON;
+    limits.requests_in_flight = 16;
+    limits.requests_unanswered = 16;
+    let mut host = TestServer::with(transport(), anywhere(), limits).await;
+    host.echo();
+    let client = host.client().await;
+    let mut stranger = dealer(host.server.bound.requests.port().unwrap());
+    stranger.write_all(&frame(1, &[])).unwrap();
+    let request = frame(4, &[&7u64.to_le_bytes()[..], &[0; 16 << 10]].concat());
+    let cut = (0..4000).any(|_| stranger.write_all(&request).is_err());
+    assert!(cut, "it may ask for ever");
+    until(|| refused(&host.counters) > 0).await;
+    assert_eq!(ask(&client, "x").await.unwrap(), "x");
 }
 
 /// Connects, says `greeting`, and returns whether the server ends the connection.

@@ -12,8 +12,8 @@ use saline_protocol::transport::{
 };
 use saline_zeromq::ZeroMq;
 
-/// A link ping in all tests, unless they say otherwise.
-pub const PING: Duration = Duration::from_millis(200);
+/// A link ping where silence is what is tested.
+pub const SHORT_PING: Duration = Duration::from_millis(500);
 /// How long anything may take that must happen.
 pub const SOON: Duration = Duration::from_secs(20);
 
@@ -23,9 +23,17 @@ pub fn transport() -> Arc<dyn Transport> {
 
 pub fn limits() -> Limits {
     let mut limits = Limits::default();
-    limits.ping_interval = PING;
+    // Long beside what a busy machine holds this process up.
+    limits.ping_interval = Duration::from_secs(2);
     limits.connect_timeout = Duration::from_secs(3);
     limits.max_message = 1 << 20;
+    limits
+}
+
+/// The same with a ping every [`SHORT_PING`].
+pub fn with_short_pings() -> Limits {
+    let mut limits = limits();
+    limits.ping_interval = SHORT_PING;
     limits
 }
 
