@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use saline_protocol::transport::Clock;
 use tokio::io::AsyncWriteExt;
 
 use super::{places, socket, steady};
@@ -87,6 +88,16 @@ pub(super) fn in_one_piece(said: &[Vec<u8>]) -> Vec<u8> {
     once.repeat(1 + AT_ONCE / once.len().max(1))
 }
 
+/// Says what a client says first, as one that waits for an answer to each piece: who speaks too early may be refused.
+pub(super) async fn say_opening(stream: &mut Raw, script: &Script) -> std::io::Result<()> {
+    const BETWEEN: Duration = Duration::from_millis(100);
+    for piece in &script.opening {
+        stream.write_all(piece).await?;
+        Clock.pause(BETWEEN).await;
+    }
+    Ok(())
+}
+
 pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     // Its pings are so close that whoever does not read is given up in the midst of it.
     let mut limits = world.limits();
@@ -121,9 +132,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
                 }
                 saying.push(world.spawn(async move {
                     let talk = async {
-                        for piece in &script.opening {
-                            stream.write_all(piece).await?;
-                        }
+                        say_opening(&mut stream, &script).await?;
                         let length: usize = script.said.iter().map(Vec::len).sum();
                         for _ in 0..most / length {
                             for piece in &script.said {
