@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, setpriority_process, waitid,
+};
 use saline_client::{Client, RunnerSpec};
 use saline_config::MasterConfig;
 use saline_data::Value;
@@ -21,6 +23,10 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What is added for each minion: keys are made and handshakes done on cores that master and swarm share.
 const TIMEOUT_OF_A_MINION: Duration = Duration::from_millis(50);
+
+/// The priority of the swarm, below that of the others (0): in a fleet the master, and what carries its messages, share their cores
+/// with no minion, so here they come first.
+const NICENESS: i32 = 5;
 
 /// What servers of NATS are configured with, as `docs/nats.md` recommends.
 const NATS_CONFIGURATION: &str = "ping_interval: 5s\nping_max: 2\n";
@@ -164,7 +170,11 @@ impl Fleet {
 
     /// Starts the minions; those of an earlier swarm come again, with their keys.
     pub(crate) fn start_swarm(&mut self) -> Result<()> {
-        self.swarm = Some(Process::spawn(&mut self.minions_program(self.minions))?);
+        let swarm = Process::spawn(&mut self.minions_program(self.minions))?;
+        let pid = i32::try_from(swarm.pid()).ok().and_then(Pid::from_raw);
+        // What it starts, threads and processes, inherits it.
+        setpriority_process(pid, NICENESS)?;
+        self.swarm = Some(swarm);
         Ok(())
     }
 

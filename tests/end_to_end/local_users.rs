@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::Signal;
-use saline_testing::{CommandOutput, Fleet, Log, TEST_TIMEOUT};
+use saline_testing::{CommandOutput, Fleet, Log, Programs, TEST_TIMEOUT};
 
 /// The users `nobody` and `daemon`.
 const NOBODY: u32 = 65_534;
@@ -45,7 +45,7 @@ fn start(options: &str) -> Option<Fleet> {
     }
     for name in ["saline", "saline-run", "saline-key"] {
         let program = fleet.command(name, &[]);
-        fs::copy(program.get_program(), fleet.path(name)).unwrap();
+        Programs::copy(program.get_program(), fleet.path(name)).unwrap();
     }
     Some(fleet)
 }

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use saline_testing::{Daemon, Fleet};
+use saline_testing::{Daemon, Fleet, Programs};
 
 /// The user and the group `nobody`.
 pub const NOBODY: u32 = 65_534;
@@ -39,7 +39,7 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
     fs::create_dir(&folder).unwrap();
     chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
     let program = fleet.path("saline-master");
-    fs::copy(env!("CARGO_BIN_EXE_saline-master"), &program).unwrap();
+    Programs::copy(env!("CARGO_BIN_EXE_saline-master"), &program).unwrap();
     let port = start_master(&mut fleet, &program);
     fleet.use_port(port);
     for id in ["m1", "m2"] {

@@ -230,7 +230,7 @@ fn a_job_goes_on_over_an_upgrade_of_the_programs() {
         for program in programs {
             // As dpkg does: the new file takes the place of the old one, which runs on.
             let new = installed.join(format!("{program}.dpkg-new"));
-            fs::copy(built.join(program), &new).unwrap();
+            Programs::copy(built.join(program), &new).unwrap();
             fs::rename(new, installed.join(program)).unwrap();
         }
     };

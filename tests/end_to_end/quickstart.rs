@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use saline_testing::CommandOutput;
+use saline_testing::{CommandOutput, Programs};
 
 /// Returns the lines of `text` that show a command.
 fn commands(text: &str) -> Vec<&str> {
@@ -18,7 +18,7 @@ fn the_tour_of_the_web_fleet_is_what_its_page_explains() {
     // In a folder without the programs that belong to a master and a minion: the quickstart contains them.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("saline-quickstart");
-    fs::copy(env!("CARGO_BIN_EXE_saline-quickstart"), &program).unwrap();
+    Programs::copy(env!("CARGO_BIN_EXE_saline-quickstart"), &program).unwrap();
     let tour: CommandOutput = Command::new(program)
         .args(["--example", "web-fleet", "--exit", "--transport", "tcp"])
         .output()

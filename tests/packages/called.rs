@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use saline_testing::CommandOutput;
+use saline_testing::{CommandOutput, Programs};
 use serde_json::Value;
 
 use crate::machine::Machine;
@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 2] = [
 pub fn install(machine: &Machine) {
     for program in PROGRAMS {
         let name = Path::new(program).file_name().unwrap();
-        fs::copy(program, machine.root().join("usr/local/bin").join(name)).unwrap();
+        Programs::copy(program, machine.root().join("usr/local/bin").join(name)).unwrap();
     }
     fs::create_dir_all(machine.root().join("etc/saline")).unwrap();
     fs::write(machine.root().join("etc/saline/minion"), "id: m1\n").unwrap();

@@ -31,10 +31,6 @@ use saline_daemon::raise_descriptors;
 /// Minions that are made at once: making one writes its keys.
 const AT_ONCE: usize = 16;
 
-/// How much lower the priority of a swarm is. In a fleet the master, and what carries its messages, share their cores with no minion,
-/// so here they come first.
-const NICENESS: i32 = 5;
-
 /// How soon a minion whose key is not accepted asks again.
 const ACCEPTANCE_WAIT: Duration = Duration::from_secs(1);
 
@@ -54,10 +50,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
 fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
     raise_descriptors()?;
     let arguments = arguments.check(&registry)?;
-    if !arguments.is_share {
-        // Shares inherit it.
-        rustix::process::nice(NICENESS)?;
-    }
     let (_temporary, root) = match &arguments.root {
         Some(root) => (None, root.clone()),
         None => {

@@ -29,6 +29,23 @@ impl Programs {
         std::env::current_exe().map(Self::File)
     }
 
+    /// Copies a program, by `cp`. Had this process opened the copy for writing, then a program that another test started at that
+    /// moment would have the descriptor too, and the system runs no file that is open for writing.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    pub fn copy(program: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        let copied = Command::new("cp")
+            .arg("--preserve=mode")
+            .arg(program.as_ref())
+            .arg(to.as_ref())
+            .status()?;
+        match copied.success() {
+            true => Ok(()),
+            false => Err(io::Error::other("cp failed")),
+        }
+    }
+
     /// Returns a command that starts the program `name`, without arguments.
     pub fn command(&self, name: &str) -> Command {
         match self {
