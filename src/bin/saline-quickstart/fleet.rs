@@ -48,6 +48,11 @@ impl Fleet {
         self.folders.logs()
     }
 
+    /// Returns the `root_dir` of the master.
+    pub fn master_root(&self) -> PathBuf {
+        self.root.path().join("master")
+    }
+
     /// Returns a command that runs this program as `name`.
     pub fn command(&self, name: &str, config: &Path) -> Command {
         let mut command = self.programs.command(name);
@@ -68,7 +73,7 @@ impl Fleet {
         self.folders
             .write_master(transport, Ports::default(), &options)?;
         let config = self.config();
-        example.write(&config, &self.root.path().join("master"))?;
+        example.write(&config, &self.master_root())?;
         let master = self.start("saline-master", "master", &config)?;
         let (ports, endpoint) = Ports::logged(&master.log, TIMEOUT)?;
         Ok((endpoint, ports.requests))

@@ -59,10 +59,12 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
         say(&format!(
             "\nEnd of the tour. Go on from another terminal:\n\n    {} -c {} '*' test.ping\n\n\
              The logs show every step of each job: {}\n\
+             The root_dir of the master: {}\n\
              Ctrl-C stops everything and deletes the folders.\n",
             std::env::current_exe()?.with_file_name("saline").display(),
             fleet.config().display(),
-            fleet.logs().display()
+            fleet.logs().display(),
+            fleet.master_root().display()
         ))?;
         runtime.block_on(tokio::signal::ctrl_c())?;
         say("\n")?;
