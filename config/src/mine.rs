@@ -197,7 +197,15 @@ fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>,
         return Err("allow_tgt is too long".to_owned());
     }
     let kind = kind.unwrap_or(default);
-    Ok(Some(Target { kind, expression }))
+    let target = Target { kind, expression };
+    match target.clone().compile() {
+        Ok(_) => Ok(Some(target)),
+        // The text is a value, so it is not shown.
+        Err(_) => Err(format!(
+            "allow_tgt is malformed as a target of kind {}: see tgt_type",
+            kind.name()
+        )),
+    }
 }
 
 /// Returns what is wrong with a kind of target, without its name: that is a value.
@@ -299,6 +307,9 @@ mod tests {
             "a.b: {allow_tgt: {hunter2: 1}}",
             "a.b: {allow_tgt: x, allow_tgt_type: hunter2}",
             "a.b: {allow_tgt_type: glob}",
+            "a.b: {allow_tgt: 'hunter2 and', allow_tgt_type: compound}",
+            "a.b: {allow_tgt: 'G@hunter2:x'}",
+            "a.b: {allow_tgt: '(hunter2', allow_tgt_type: pcre}",
             "[hunter2]",
         ] {
             let error = one(wrong).unwrap_err();
