@@ -1,5 +1,6 @@
 //! Compiles the pillar of one minion.
 
+mod files;
 mod names;
 mod top_files;
 mod variables;
@@ -8,13 +9,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use saline_data::Value;
-use saline_render::{Document, Place, RenderError, Request, Step};
+use saline_render::{Place, RenderError, Request, Step};
 use saline_targeting::{Assignments, Grains, Nodegroups};
 
-use crate::include::Included;
+use self::files::Files;
 use crate::merge::{MergingStrategy, merge};
 use crate::top::{self, Choice};
-use crate::{MAX_DEPTH, MAX_ERRORS, MAX_FILES, MAX_PLACES};
+use crate::{MAX_ERRORS, MAX_PLACES};
 
 /// The minion that a pillar is for, as root knows it.
 #[derive(Clone, Copy)]
@@ -132,11 +133,10 @@ pub fn compile(
     let mut compiler = Compiler::new(subject, options, environments);
     let mut entries = Vec::new();
     for chosen in compiler.chosen(Choice::OfMinion) {
-        let mut seen = HashSet::new();
+        let mut files = Files::new();
         for file in &chosen.files {
             let named = chosen.place_of(file);
-            let environment = &chosen.environment;
-            let found = compiler.file(environment, &file.sls, &Value::Null, named, &mut seen);
+            let found = compiler.named_file(&chosen.environment, &file.sls, named, &mut files);
             compiler.merge(&mut entries, found);
         }
     }
@@ -177,8 +177,8 @@ pub fn check_all(
                 // Each by itself: no other file gives it what it lacks.
                 Check::Renders => {
                     compiler.rendered = 0;
-                    let mut seen = HashSet::new();
-                    compiler.file(environment, &file.sls, &Value::Null, named, &mut seen);
+                    compiler.again = 0;
+                    compiler.named_file(environment, &file.sls, named, &mut Files::new());
                 }
             }
         }
@@ -244,6 +244,8 @@ struct Compiler<'a> {
     environments: &'a dyn Environments,
     errors: Vec<String>,
     rendered: usize,
+    /// How many bytes the files have added that the pillar had already.
+    again: usize,
     /// The files that include each other, up to the one that is being compiled.
     including: Vec<String>,
     /// How many errors had their places looked for.
@@ -265,6 +267,7 @@ impl<'a> Compiler<'a> {
             environments,
             errors: Vec::new(),
             rendered: 0,
+            again: 0,
             including: Vec::new(),
             places: 0,
         }
@@ -287,99 +290,6 @@ impl<'a> Compiler<'a> {
             }
             _ => "",
         }
-    }
-
-    /// Renders the file with a name such as `web.ports`, after what it includes. It is named at `named`.
-    fn file(
-        &mut self,
-        environment: &str,
-        sls: &str,
-        defaults: &Value,
-        named: Part<'_>,
-        seen: &mut HashSet<String>,
-    ) -> Vec<(String, Value)> {
-        if !seen.insert(sls.to_owned()) {
-            return Vec::new();
-        }
-        self.rendered += 1;
-        if self.rendered > MAX_FILES {
-            if self.rendered == MAX_FILES + 1 {
-                let error = format!("the pillar has more than {MAX_FILES} files");
-                self.errors.push(error);
-            }
-            return Vec::new();
-        }
-        let Some(file) = self.find(environment, sls, named) else {
-            return Vec::new();
-        };
-        let request = self.request(environment, sls, &file, Document::Pillar, defaults);
-        let whole = Part {
-            environment,
-            request: &request,
-            steps: &[],
-        };
-        let rendered = self.environments.render(environment, &request);
-        let place = format!("{file} of {environment}");
-        let mut entries = match rendered {
-            Ok(Value::Map(entries)) => entries,
-            Ok(Value::Null) => Vec::new(),
-            Ok(_) => {
-                self.including.push(place);
-                self.wrong_in(whole, "a file of a pillar is a mapping");
-                self.including.pop();
-                return Vec::new();
-            }
-            Err(error) => {
-                let hint = self.grain_hint(&error);
-                self.wrong(&format!("{error}{hint}"));
-                return Vec::new();
-            }
-        };
-        let include = entries.iter().position(|(key, _)| key == INCLUDE);
-        let Some(include) = include.map(|at| entries.remove(at).1) else {
-            return entries;
-        };
-        // What is included comes first, so that the file itself counts.
-        let is_init = file.ends_with("/init.sls");
-        let mut all = Vec::new();
-        self.including.push(place);
-        let members = match include {
-            _ if self.including.len() > MAX_DEPTH => {
-                let error = format!("more than {MAX_DEPTH} files include each other in a row");
-                self.wrong_in(whole.at(&[Step::key(INCLUDE)]), &error);
-                Vec::new()
-            }
-            Value::List(members) => members,
-            _ => {
-                let error = "`include` takes a list of files";
-                self.wrong_in(whole.at(&[Step::key(INCLUDE)]), error);
-                Vec::new()
-            }
-        };
-        for (index, member) in members.into_iter().enumerate() {
-            let steps = [Step::key(INCLUDE), Step::Index(index)];
-            let Some(included) = Included::read(member, sls, is_init) else {
-                self.wrong_in(
-                    whole.at(&steps),
-                    "`include` takes names of files, and mappings of a name to `key` and `defaults`",
-                );
-                continue;
-            };
-            let Included { sls, key, defaults } = included;
-            for sls in self.expand(environment, &sls, whole.at(&steps)) {
-                let found = self.file(environment, &sls, &defaults, whole.at(&steps), seen);
-                let found = key
-                    .iter()
-                    .flat_map(|key| key.rsplit(':'))
-                    .fold(found, |inner, key| {
-                        vec![(key.to_owned(), Value::Map(inner))]
-                    });
-                self.merge(&mut all, found);
-            }
-        }
-        self.including.pop();
-        self.merge(&mut all, entries);
-        all
     }
 
     /// Notes what is wrong with the file that is being compiled, with those that include it.

@@ -23,6 +23,9 @@ pub const MAX_FILES: usize = 1000;
 /// The most files that include each other in a row.
 pub const MAX_DEPTH: usize = 32;
 
+/// The most bytes that files add to one pillar that has them already.
+const MAX_AGAIN: usize = 64 * 1024 * 1024;
+
 /// The most errors of one pillar whose places are looked for, which takes a rendering each.
 const MAX_PLACES: usize = 100;
 

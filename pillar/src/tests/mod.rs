@@ -9,6 +9,7 @@ use saline_targeting::{Assignment, Assignments, Attribute, Nodegroups, PackedGra
 
 use super::*;
 
+mod again;
 mod top_files;
 
 struct Tree(HashMap<String, HashMap<String, String>>);
@@ -170,7 +171,7 @@ fn files_include_others_under_keys_and_with_defaults() {
             ("base/web/deep/x.sls", "include: [..ports, .y]\n"),
             ("base/web/deep/y.sls", "y: 1\n"),
         ],
-        "{m: 1, a: 3, b: 1, net: {ports: {http: 80}}, y: 1}",
+        "{m: 1, a: 3, b: 1, net: {ports: {http: 80}}, http: 80, y: 1}",
     );
 }
 
@@ -200,7 +201,7 @@ fn includes_in_a_circle_end() {
             ("base/a.sls", "include: [b]\na: 1\n"),
             ("base/b.sls", "include: [a, b]\nb: 1\n"),
         ],
-        "{b: 1, a: 1}",
+        "{a: 1, b: 1}",
     );
 }
 
