@@ -27,7 +27,10 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
         let own_printer = printer.clone();
         environment.add_filter(name, move |value: Value| load_yaml(&own_printer, &value));
     }
-    // Nothing that is printed is escaped for HTML, so nothing needs to be kept from it.
+    for name in ["escape", "e", "forceescape"] {
+        environment.add_filter(name, escape);
+    }
+    // Nothing that is printed is escaped for HTML by itself, so nothing needs to be kept from it.
     environment.add_filter("safe", |value: Value| value);
     environment.add_filter("trim", |value: Value, chars: Option<String>| {
         trim(&value, chars.as_deref())
@@ -143,6 +146,30 @@ pub(crate) fn add(environment: &mut Environment<'static>, printer: &Printer) {
 /// Returns the text of one value; `__text` has put data in the place of placeholders.
 fn text(value: &Value) -> Result<String, Error> {
     python_text(value).ok_or_else(|| invalid("this takes one value, no list or mapping"))
+}
+
+/// Escapes a text for HTML as Jinja does. `__text` has put data in the place of placeholders, and what is escaped is data too.
+fn escape(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    match value.kind() {
+        // Their texts have nothing to escape.
+        ValueKind::Number | ValueKind::Bool | ValueKind::None => return Ok(value),
+        ValueKind::Undefined => return Err(Error::from(minijinja::ErrorKind::UndefinedError)),
+        _ => {}
+    }
+    let text = text(&value)?;
+    state.consume_fuel(text.len() as u64 / 64)?;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    Ok(Value::from(out))
 }
 
 /// Text of the template stays that: spaces have no meaning that others did not have.

@@ -38,6 +38,37 @@ fn data_stands_in_a_text_as_it_is() {
 }
 
 #[test]
+fn a_text_is_escaped_for_html_as_jinja_does() {
+    let said = r#"{a: "<a>&\"'/", n: -7, truth: true, nothing: null, l: [1]}"#;
+    let escaped = "&lt;a&gt;&amp;&#34;&#39;/";
+    for expression in ["a|e", "a|escape", "a|forceescape", "(a ~ '')|e"] {
+        let template = format!("<p>{{{{ {expression} }}}}</p>");
+        assert_eq!(of(said, &template), format!("<p>{escaped}</p>"));
+    }
+    assert_eq!(
+        of(said, "{% set x %}<b>{{ a }}{% endset %}{{ x }} {{ x|e }}"),
+        format!("<b><a>&\"'/ &lt;b&gt;{escaped}")
+    );
+    assert_eq!(
+        of(said, "{% filter e %}<b>{{ a }}{% endfilter %}"),
+        format!("&lt;b&gt;{escaped}")
+    );
+    assert_eq!(
+        of(said, "{{ n|e }} {{ truth|e }} {{ nothing|e }}"),
+        "-7 True None"
+    );
+    assert_eq!(of(said, "{{ 'a'|e|length }} {{ '<'|e|length }}"), "1 4");
+    for (expression, why) in [
+        ("l|e", "1:6: this takes one value, no list or mapping"),
+        ("none_such|e", "1:14: undefined value"),
+    ] {
+        let template = format!("{{{{ {expression} }}}}");
+        let error = text(said, &[("a.conf", &template)]).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
 fn the_newline_at_the_end_and_the_first_line_of_a_script_stay() {
     let script = "#!/bin/sh\necho {{ n }}\n";
     assert_eq!(of("{n: 1}", script), "#!/bin/sh\necho 1\n");
