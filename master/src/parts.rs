@@ -150,7 +150,7 @@ impl MasterParts {
         let parts = Self {
             reactions: Reactions::new(
                 config.reactor.reactions.clone(),
-                Arc::clone(&durable),
+                (Arc::clone(&durable), Arc::clone(&jobs)),
                 settings.clone(),
                 pillars.shared_renderers(),
                 context,

@@ -22,7 +22,8 @@ use saline_protocol::transport::Context;
 use saline_render::process::Renderers;
 use saline_render::{Document, Files, Request};
 
-use crate::events::{DurableEvents, TagFilter};
+use crate::events::{DurableEvents, EventCursor, TagFilter};
+use crate::jobs::JobStore;
 use crate::settings::{LiveSettings, ServedFiles};
 use blocks::BlockError;
 pub(crate) use blocks::{Act, Block};
@@ -42,13 +43,82 @@ pub(crate) struct Reactions(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    list: RwLock<Arc<Vec<Reaction>>>,
+    in_force: RwLock<Arc<InForce>>,
     durable: Arc<DurableEvents>,
+    jobs: Arc<JobStore>,
     settings: LiveSettings,
     renderers: Arc<Renderers>,
     context: Context,
     figures: Arc<ReactorFigures>,
     states: AtomicU64,
+}
+
+/// The reactions that are in force.
+#[derive(Debug)]
+struct InForce {
+    list: Arc<Vec<Reaction>>,
+    /// For each reaction, the place of each of its files: it does not react to what was stored before that.
+    begins: Vec<Vec<EventCursor>>,
+}
+
+impl InForce {
+    /// Has these reactions begin at the start of the stores.
+    fn from_the_start(reactions: Vec<Reaction>) -> Self {
+        let begins = reactions.iter();
+        let begins = begins.map(|reaction| vec![EventCursor::default(); reaction.files.len()]);
+        Self {
+            begins: begins.collect(),
+            list: Arc::new(reactions),
+        }
+    }
+
+    /// Has these reactions follow: what was in force keeps its place, and what is new begins after `end`.
+    fn followed_by(&self, reactions: Vec<Reaction>, end: EventCursor) -> Self {
+        let begin = |tag: &str, file: &ReactionFile| {
+            let known = self.list.iter().zip(&self.begins);
+            let mut known = known.filter(|(known, _)| known.tag == tag);
+            known.find_map(|(known, begins)| {
+                let place = known.files.iter().position(|known| known == file)?;
+                begins.get(place).copied()
+            })
+        };
+        let begins = reactions.iter().map(|reaction| {
+            let files = reaction.files.iter();
+            files
+                .map(|file| begin(&reaction.tag, file).unwrap_or(end))
+                .collect()
+        });
+        Self {
+            begins: begins.collect(),
+            list: Arc::new(reactions),
+        }
+    }
+
+    /// Returns the files that react to an event with this tag and number, and the tag as they see it. An event without a
+    /// number is a new one.
+    fn reacting<'a>(
+        &'a self,
+        tag: &'a str,
+        number: Option<i64>,
+    ) -> impl Iterator<Item = (&'a ReactionFile, &'a str)> {
+        let own = EventTag::chosen_by_minion(tag);
+        let reactions = self.list.iter().zip(&self.begins);
+        reactions
+            .filter_map(move |(reaction, begins)| {
+                let seen = match own {
+                    _ if reaction.glob.matches(tag) => tag,
+                    Some(own) if reaction.glob.matches(own) => own,
+                    _ => return None,
+                };
+                Some((reaction.files.iter().zip(begins), seen))
+            })
+            .flat_map(move |(files, seen)| {
+                let reacting = files.filter(move |(_, begin)| {
+                    number.is_none_or(|number| !begin.is_past(tag, number))
+                });
+                reacting.map(move |(file, _)| (file, seen))
+            })
+    }
 }
 
 /// What a file orders for an event.
@@ -91,14 +161,15 @@ pub(crate) enum NotAdded {
 impl Reactions {
     pub(crate) fn new(
         reactions: Vec<Reaction>,
-        durable: Arc<DurableEvents>,
+        (durable, jobs): (Arc<DurableEvents>, Arc<JobStore>),
         settings: LiveSettings,
         renderers: Arc<Renderers>,
         context: &Context,
     ) -> Self {
         Self(Arc::new(Parts {
-            list: RwLock::new(Arc::new(reactions)),
+            in_force: RwLock::new(Arc::new(InForce::from_the_start(reactions))),
             durable,
+            jobs,
             settings,
             renderers,
             context: context.clone(),
@@ -114,19 +185,29 @@ impl Reactions {
 
     /// Returns the reactions that are in force.
     pub(crate) fn list(&self) -> Arc<Vec<Reaction>> {
-        let list = self.0.list.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&list)
+        Arc::clone(&self.in_force().list)
     }
 
-    /// Takes others over. Blocks on the disk when events are to be kept for the first time.
+    fn in_force(&self) -> Arc<InForce> {
+        let in_force = self.0.in_force.read();
+        Arc::clone(&in_force.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes others over. A file that did not react to a tag before does not react to what was stored before. Blocks on the
+    /// disk when events are to be kept for the first time.
     pub(crate) fn set(&self, reactions: Vec<Reaction>) {
         let filter = filter_of(&reactions);
         {
-            let mut list = self.0.list.write().unwrap_or_else(PoisonError::into_inner);
-            *list = Arc::new(reactions);
+            let in_force = self.0.in_force.write();
+            let mut in_force = in_force.unwrap_or_else(PoisonError::into_inner);
+            let end = EventCursor {
+                event: self.0.durable.last_number(),
+                receipt: self.0.jobs.last_receipt(),
+            };
+            *in_force = Arc::new(in_force.followed_by(reactions, end));
         }
         self.0.durable.set_reacted(filter);
-        // The task looks whether there is something to do.
+        // The task reads on to the end of the stores, so that its place passes what nothing reacts to.
         self.0.durable.reacted_stored().notify_one();
     }
 
@@ -160,28 +241,27 @@ impl Reactions {
         is_changed
     }
 
-    /// Returns the files that react to an event, in the order of the configuration, each once. Blocks on the disk.
-    pub(crate) fn matching(&self, event: &Event) -> Vec<Matched> {
-        let own = EventTag::chosen_by_minion(&event.tag);
+    /// Whether a file reacts to the stored event with this tag and number.
+    pub(crate) fn reacts_to(&self, tag: &str, number: i64) -> bool {
+        self.in_force().reacting(tag, Some(number)).next().is_some()
+    }
+
+    /// Returns the files that react to an event, in the order of the configuration, each once. The number is that of a stored
+    /// event. Blocks on the disk.
+    pub(crate) fn matching(&self, event: &Event, number: Option<i64>) -> Vec<Matched> {
         let mut matched: Vec<Matched> = Vec::new();
-        for reaction in self.list().iter() {
-            let tag = match (reaction.glob.matches(&event.tag), own) {
-                (true, _) => event.tag.as_str(),
-                (false, Some(own)) if reaction.glob.matches(own) => own,
-                _ => continue,
-            };
-            for file in &reaction.files {
-                for found in found(file) {
-                    let name = found
-                        .as_ref()
-                        .map_or_else(|_| file.to_string(), ToString::to_string);
-                    if matched.iter().all(|known| known.name != name) {
-                        matched.push(Matched {
-                            file: found,
-                            name,
-                            tag: tag.to_owned(),
-                        });
-                    }
+        let in_force = self.in_force();
+        for (file, tag) in in_force.reacting(&event.tag, number) {
+            for found in found(file) {
+                let name = found
+                    .as_ref()
+                    .map_or_else(|_| file.to_string(), ToString::to_string);
+                if matched.iter().all(|known| known.name != name) {
+                    matched.push(Matched {
+                        file: found,
+                        name,
+                        tag: tag.to_owned(),
+                    });
                 }
             }
         }
@@ -282,5 +362,15 @@ pub(crate) fn describe(act: &Act) -> String {
             ..
         } => format!("{fun} on the master"),
         Act::Run { kind, fun, .. } => format!("{} on the master", kind.shown(fun)),
+    }
+}
+
+#[cfg(test)]
+impl Reactions {
+    /// Takes others over as a start of the master with them does.
+    pub(crate) fn start_with(&self, reactions: Vec<Reaction>) {
+        self.set(reactions.clone());
+        let mut in_force = self.0.in_force.write().unwrap();
+        *in_force = Arc::new(InForce::from_the_start(reactions));
     }
 }

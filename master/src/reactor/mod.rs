@@ -281,7 +281,7 @@ impl Reactor {
                     continue;
                 }
             };
-            if !self.durable.is_reacted_to(&event.tag) {
+            if !self.reactions.reacts_to(&event.tag, read.number) {
                 continue;
             }
             let Some(room) = room.take(&event).await else {
@@ -357,7 +357,7 @@ impl Reactor {
         let chain = self.chain_of(&event).await;
         let event = Arc::new(event);
         let (reactions, seen) = (self.reactions.clone(), Arc::clone(&event));
-        let matching = move || reactions.matching(&seen);
+        let matching = move || reactions.matching(&seen, Some(number));
         let matched = self.context.spawn_blocking(matching).await;
         // It panicked otherwise, which the runtime logs.
         for matched in matched.unwrap_or_default() {

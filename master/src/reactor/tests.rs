@@ -99,6 +99,73 @@ async fn events_of_a_time_without_a_reactor_are_reacted_to_in_their_order_and_on
 }
 
 #[tokio::test]
+async fn a_reaction_that_is_added_does_not_react_to_what_was_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        let text = "answer:\n  runner.event.send:\n    - args:\n      - done/NAME\n      - data: {n: {{ data['n'] }}}\n";
+        std::fs::write(&path, text.replace("NAME", name)).unwrap();
+        path
+    };
+    let (old, new, job) = (file("old"), file("new"), folder.path().join("job"));
+    std::fs::write(&job, "job:\n  local.test.ping:\n    - tgt: m1\n").unwrap();
+    let echo =
+        "echo:\n  runner.event.send:\n    - args:\n      - done/jobs\n      - data: {n: 1}\n";
+    let jobs = folder.path().join("jobs");
+    std::fs::write(&jobs, echo).unwrap();
+    let master = TestMaster::start(|config| {
+        config.reactor.reactions = vec![reaction("go/*", &old), reaction("job/*", &job)];
+        config.durable_events = vec!["*".to_owned()];
+    })
+    .await;
+    let key = master.pki_dir.join("minions/m1");
+    std::fs::write(key, saline_channel::PublicIdentity([1; 32]).to_pem()).unwrap();
+    let context = start(&master);
+    fire(&master, "go/x", 1).await;
+    assert_eq!(numbers(&master, "done/old", 1).await, [1]);
+    // The reactor has not read on since these, which nothing reacts to.
+    fire(&master, "late/x", 2).await;
+    let parts = master.state.runner_parts();
+    parts.reactions.add(reaction("late/*", &new)).unwrap();
+    fire(&master, "late/x", 3).await;
+    assert_eq!(numbers(&master, "done/new", 1).await, [3]);
+    // What waits for the old file of a tag does not become one of the new file, and is not lost.
+    stop(context).await;
+    fire(&master, "go/x", 4).await;
+    let mut both = reaction("go/*", &old);
+    both.files.extend(reaction("go/*", &new).files);
+    let reactions = vec![both, reaction("job/*", &job)];
+    parts.reactions.set(reactions.clone());
+    fire(&master, "go/x", 5).await;
+    let context = start(&master);
+    let mut answers = numbers(&master, "done/old", 3).await;
+    answers.sort_unstable();
+    assert_eq!(answers, [1, 4, 5]);
+    assert_eq!(numbers(&master, "done/new", 2).await, [3, 5]);
+    // Publications of jobs have numbers of their own.
+    let published = async |count: u64| {
+        let deadline = Clock.after(Duration::from_secs(60));
+        while parts.jobs.counts().published() < count {
+            assert!(Clock.now() < deadline);
+            tokio::task::yield_now().await;
+        }
+    };
+    fire(&master, "job/x", 6).await;
+    published(1).await;
+    let mut more = reactions;
+    more.push(reaction("salt/job/*/new", &jobs));
+    more.push(reaction("end/*", &new));
+    parts.reactions.set(more);
+    fire(&master, "job/x", 7).await;
+    published(2).await;
+    assert_eq!(numbers(&master, "done/jobs", 1).await, [1]);
+    fire(&master, "end/x", 8).await;
+    assert_eq!(numbers(&master, "done/new", 3).await, [3, 5, 8]);
+    stop(context).await;
+    assert_eq!(numbers(&master, "done/jobs", 1).await, [1]);
+}
+
+#[tokio::test]
 async fn a_reactor_without_reactions_has_no_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nothing.sls");
@@ -145,7 +212,7 @@ async fn a_minions_own_tag_is_matched_unless_it_is_below_salt() {
             origin: saline_messages::EventOrigin::master(),
             data: Value::Map(Vec::new()),
         };
-        let matched = parts.reactions.matching(&event);
+        let matched = parts.reactions.matching(&event, None);
         assert_eq!(matched.len(), usize::from(is_matched), "{tag}");
         if let Some(matched) = matched.first() {
             assert_eq!(matched.tag, tag.trim_start_matches("salt/minion/web1/"));
@@ -178,7 +245,7 @@ async fn files_are_found_by_globs_in_order_and_include_their_neighbours() {
         data: Value::map([("id", Value::from("web1"))]),
     };
     let planning = move || {
-        let matched = reactions.matching(&event).into_iter();
+        let matched = reactions.matching(&event, None).into_iter();
         matched
             .map(|matched| reactions.render(matched, &event))
             .collect::<Vec<_>>()
@@ -350,7 +417,7 @@ async fn a_loop_through_two_files_is_seen_after_restarts() {
     fire(&master, "go/x", 0).await;
     jobs_reach(1).await;
     stop(context).await;
-    parts.reactions.set(vec![reaction(new, &second)]);
+    parts.reactions.start_with(vec![reaction(new, &second)]);
     let context = start(&master);
     jobs_reach(2).await;
     stop(context).await;
@@ -359,7 +426,7 @@ async fn a_loop_through_two_files_is_seen_after_restarts() {
     let text = "last:\n  runner.event.send:\n    - args:\n      - done/x\n      - data: {n: 1}\n";
     std::fs::write(&last, text).unwrap();
     let reactions = vec![reaction(new, &first), reaction("end/*", &last)];
-    parts.reactions.set(reactions);
+    parts.reactions.start_with(reactions);
     let mut reactor = master
         .state
         .reactor(Runners::new(master.state.runner_parts()));

@@ -144,7 +144,7 @@ async fn test(run: &Run, tag: String, #[default(None)] data: Value) -> Result<Re
     let event = event_of(tag, data)?;
     let reactions = run.parts.reactions.clone();
     let planning = move || -> Vec<Plan> {
-        let matched = reactions.matching(&event);
+        let matched = reactions.matching(&event, None);
         let matched = matched.into_iter();
         matched
             .map(|matched| reactions.render(matched, &event))

@@ -117,16 +117,23 @@ impl DurableEvents {
         self.store.get()
     }
 
+    /// Returns the number of the last kept event, or 0.
+    pub(crate) fn last_number(&self) -> i64 {
+        self.store().map_or(0, |store| store.last_number())
+    }
+
     /// Whether the filter matches a tag.
     pub(crate) fn matches(&self, tag: &str) -> bool {
         let filter = self.filter.read().unwrap_or_else(PoisonError::into_inner);
         filter.matches(tag) || self.is_reacted_to(tag)
     }
 
-    /// Whether destinations outside of the master get an event with this tag.
+    /// Whether destinations outside of the master get an event with this tag. Those of runs and batches are kept for the reactor
+    /// alone.
     pub(crate) fn returns(&self, tag: &str) -> bool {
         let returned = self.returned.as_ref();
         returned.is_some_and(|returned| returned.matches(tag))
+            && (!is_in_job_store(tag) || is_read_from_job_store(tag))
     }
 
     /// Returns the store if events with this tag are kept there.

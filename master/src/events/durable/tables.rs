@@ -6,6 +6,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::filter::is_read_from_job_store;
 use crate::bounds::Shares;
 use crate::disk::StoreError;
 use crate::disk::columns;
@@ -65,6 +66,17 @@ pub(crate) struct EventCursor {
     pub(crate) event: i64,
     /// The receipt number of the job store.
     pub(crate) receipt: i64,
+}
+
+impl EventCursor {
+    /// Whether a stored event with this tag and number is before the cursor.
+    pub(crate) fn is_past(&self, tag: &str, number: i64) -> bool {
+        let place = match is_read_from_job_store(tag) {
+            true => self.receipt,
+            false => self.event,
+        };
+        number <= place
+    }
 }
 
 /// Returns the highest number of any row, or 0.

@@ -279,6 +279,33 @@ fn what_the_job_store_has_is_not_kept_once_more() {
     assert!(events.matches("salt/job/20261121091409931549/ret/web1"));
 }
 
+#[test]
+fn what_destinations_get_does_not_depend_on_the_reactor() {
+    let place = Place::new();
+    let settings = DurableSettings {
+        folder: place.folder(),
+        filter: TagFilter::default(),
+        returned: Some(ReturnedTags::new(
+            TagFilter::default(),
+            TagFilter::default(),
+        )),
+        is_followed: true,
+        reacted: filter(&["*"]),
+        most_bytes: MAX_BYTES,
+    };
+    let durable = DurableEvents::open(settings, MasterClock::new(Clock)).unwrap();
+    for (tag, is_returned) in [
+        ("salt/auth", true),
+        ("salt/job/20261121091409931549/new", true),
+        ("salt/job/20261121091409931549/ret/web1", true),
+        ("salt/run/20261121091409931549/new", false),
+        ("salt/run/20261121091409931549/ret", false),
+    ] {
+        assert_eq!(durable.returns(tag), is_returned, "{tag}");
+        assert!(durable.matches(tag), "{tag}");
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_file_is_set_aside_and_events_are_kept_in_another_one() {
     for (damage, from) in [("not SQLite", 0), ("an empty page", 1024)] {
