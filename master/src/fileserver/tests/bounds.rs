@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use saline_protocol::transport::{Clock, Limits};
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::fileserver::hash_askers::COMES_AGAIN;
@@ -182,16 +183,16 @@ async fn a_large_file_of_another_minion_comes_between_those_of_one() {
             tokio::task::yield_now().await;
         }
     };
-    let others = async {
-        wait_for(3).await;
-        let other = look("m2", 3);
-        let release = async {
-            wait_for(4).await;
-            drop(turn);
-        };
-        tokio::join!(other, release);
-    };
-    tokio::join!(look("m1", 0), look("m1", 1), look("m1", 2), others);
+    // A task each: they go on in the order in which they are woken, however late.
+    let mut looks = JoinSet::new();
+    for number in 0..3 {
+        looks.spawn(look("m1", number));
+    }
+    wait_for(3).await;
+    looks.spawn(look("m2", 3));
+    wait_for(4).await;
+    drop(turn);
+    looks.join_all().await;
     let order = order.lock().unwrap();
     let place = order.iter().position(|minion| *minion == "m2");
     assert!(place < Some(2), "{order:?}");
