@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_protocol::transport::Tls;
+use saline_protocol::transport::{Limits, Tls};
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::{
@@ -231,6 +231,11 @@ pub(crate) fn may_be_shown(name: &str) -> bool {
 }
 
 impl MasterConfig {
+    /// Returns the limits of connections: `max_message_size`, `keepalive_interval`, and the defaults of the contract.
+    pub fn limits(&self) -> Limits {
+        crate::role::limits(self.max_message_size, self.keepalive_interval)
+    }
+
     /// Returns the options that `pillar_opts` shows to minions, a mapping; none if it shows none. It has no secret, no rule
     /// about who may do what, and no path of a key.
     pub fn options_for_pillars(&self) -> Option<Value> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_messages::MinionId;
-use saline_protocol::transport::{HostPort, Tls};
+use saline_protocol::transport::{HostPort, Limits, Tls};
 
 use crate::minion_id;
 use crate::{Logging, MetricsAddress, MineConfig, Paths, ScheduleConfig, TransportOptions};
@@ -124,6 +124,11 @@ impl Default for MinionConfig {
 const SYNCED_MODULES: &str = "extmods/modules";
 
 impl MinionConfig {
+    /// Returns the limits of connections: `max_message_size`, `keepalive_interval`, and the defaults of the contract.
+    pub fn limits(&self) -> Limits {
+        crate::role::limits(self.max_message_size, self.keepalive_interval)
+    }
+
     /// Returns the addresses of the master over the transport `scheme`.
     pub fn masters(&self, scheme: &str) -> Vec<HostPort> {
         crate::role::masters(&self.master, &self.transport_ports, scheme)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_data::yaml::YamlError;
 use saline_messages::MinionId;
-use saline_protocol::transport::{HostPort, OptionValue};
+use saline_protocol::transport::{HostPort, Limits, OptionValue};
 
 use crate::given::Given;
 use crate::paths::place;
@@ -162,6 +162,14 @@ pub(crate) trait ConnectingRole: Role {
 pub(crate) trait ApiListenerRole: Role {
     fn user(&mut self) -> &mut Option<String>;
     fn rest_cherrypy(&mut self) -> &mut Option<RestCherrypyConfig>;
+}
+
+/// Returns the limits of connections, with what a configuration says of them.
+pub(crate) fn limits(max_message_size: usize, keepalive_interval: Duration) -> Limits {
+    let mut limits = Limits::default();
+    limits.max_message = max_message_size;
+    limits.ping_interval = keepalive_interval;
+    limits
 }
 
 /// Returns the addresses of the master over the transport `scheme`, which may have a port of its own in `ports`.

@@ -11,8 +11,8 @@ use saline_daemon::{Health, InstanceLock, MetricsSource, create_above, serve_met
 use saline_exec::Program;
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
-    self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
-    Options, Registry, ServeAt, Server, ServerControl,
+    self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, LocalAccess, Options,
+    Registry, ServeAt, Server, ServerControl,
 };
 
 use saline_event_bus::local_endpoint;
@@ -371,10 +371,7 @@ fn check_named_users(context: &Context, config: &MasterConfig) {
 }
 
 fn context(config: &MasterConfig, counters: &Arc<Counters>) -> Context {
-    let mut limits = Limits::default();
-    limits.max_message = config.max_message_size;
-    limits.ping_interval = config.keepalive_interval;
-    Context::new(limits)
+    Context::new(config.limits())
         .with_metrics(Arc::clone(counters) as _)
         .with_tls(config.tls.clone())
 }

@@ -7,6 +7,9 @@ use saline_config::MinionConfig;
 
 use crate::Result;
 
+/// The default of `keepalive_interval`, in seconds.
+const KEEPALIVE: u64 = 5;
+
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct SwarmOptions {
     /// How many minions begin in a second; all at once otherwise
@@ -16,7 +19,7 @@ pub(crate) struct SwarmOptions {
     #[arg(long)]
     sync_spools: bool,
     /// The longest time for which an end of a connection says nothing, as `keepalive_interval`
-    #[arg(long, value_name = "S", default_value_t = 5)]
+    #[arg(long, value_name = "S", default_value_t = KEEPALIVE)]
     pub(crate) keepalive: u64,
 }
 
@@ -26,7 +29,7 @@ impl Default for SwarmOptions {
         Self {
             start_rate: None,
             sync_spools: false,
-            keepalive: 5,
+            keepalive: KEEPALIVE,
         }
     }
 }

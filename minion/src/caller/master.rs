@@ -12,7 +12,7 @@ use saline_messages::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
     ProtocolVersions, Refusal, Role,
 };
-use saline_protocol::transport::{Clock, Context, Limits, Registry};
+use saline_protocol::transport::{Clock, Context, Registry};
 
 use super::CallError;
 use crate::link::candidate::{self, Connected};
@@ -74,10 +74,7 @@ impl CallerSession {
         let trusted = PinnedMaster::new(config.master_identity(), config.master_finger.clone())
             .with_token(TokenFile::of(config).read());
         let trust = trusted.trust().map_err(|why| CallError::Distrust(why.0))?;
-        let mut limits = Limits::default();
-        limits.max_message = config.max_message_size;
-        limits.ping_interval = config.keepalive_interval;
-        let context = Context::new(limits).with_tls(config.tls.clone());
+        let context = Context::new(config.limits()).with_tls(config.tls.clone());
         let candidates = candidate::candidates(config, registry).map_err(CallError::Config)?;
         let connected = connect_to_any(&candidates, &context).await?;
         let endpoint = connected.endpoint.to_string();

@@ -13,7 +13,7 @@ use saline_modules::job::Stop;
 use saline_modules::job_process::{self, JobFolders, JobProcesses, LeftJob};
 use saline_modules::pillar::PillarStore;
 use saline_modules::{Host, Modules, oversize_output};
-use saline_protocol::transport::{Backoff, Clock, Context, Counters, Limits, Registry};
+use saline_protocol::transport::{Backoff, Clock, Context, Counters, Registry};
 use saline_schedule::{Scheduler, SchedulerFiles};
 
 use super::{Minion, StartError};
@@ -243,10 +243,7 @@ fn schedule(config: &MinionConfig, clock: Clock) -> Scheduler {
 
 /// Returns the context of the minion's connections and tasks.
 fn context(config: &MinionConfig, reconnect: &Backoff, counters: &Arc<Counters>) -> Context {
-    let mut limits = Limits::default();
-    limits.max_message = config.max_message_size;
-    limits.ping_interval = config.keepalive_interval;
-    Context::new(limits)
+    Context::new(config.limits())
         .with_backoff(reconnect.clone())
         .with_tls(config.tls.clone())
         .with_metrics(Arc::<Counters>::clone(counters))

@@ -73,7 +73,7 @@ fn a_file_that_is_included_again_gives_what_it_says_itself() {
         &[("top", "base: {'*': [web, later]}"), web, later, common],
         "x: 1",
     );
-    // What it includes itself has counted.
+    // The files that it includes have counted already.
     says(
         &[
             ("top", "base: {'*': [web]}"),

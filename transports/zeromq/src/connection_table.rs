@@ -162,7 +162,7 @@ impl ConnectionTable {
 
     /// Cuts a connection, and forgets it: nothing more is taken from it.
     pub(crate) fn cut(&mut self, connection: u32) {
-        // What cannot be cut has gone, or its requests are refused.
+        // A peer that cannot be cut has gone already, or its requests are refused.
         self.peers().cut(connection);
         self.forget(connection);
     }

@@ -66,8 +66,8 @@
 //! - What libzmq queues for a subscriber that does not read is bounded in messages
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
-//! - What libzmq queues of answers for a client that does not read is bounded in messages too
-//!   ([`Limits::requests_in_flight`] and a few more). What waits beyond them is bounded in bytes.
+//! - libzmq bounds the answers that it queues for a client that does not read in messages too
+//!   ([`Limits::requests_in_flight`] and a few more). Answers that wait beyond them are bounded in bytes.
 //! - [`Publisher::subscriptions`] believes what peers say: one that subscribes twice counts twice.
 //! - A peer at the request port that was not admitted and vanished without a FIN is not noticed; its
 //!   descriptor is freed by TCP keep-alive, after about three link pings. A local peer whose process
