@@ -2,6 +2,8 @@
 
 use saline_data::Value;
 
+use crate::sls_name::sls_name;
+
 /// A file that another one includes.
 pub(crate) struct Included {
     pub(crate) sls: String,
@@ -20,7 +22,7 @@ impl Included {
             Value::Map(entries) => Self::with_options(entries)?,
             _ => return None,
         };
-        included.sls = absolute(&included.sls, of, is_init);
+        included.sls = sls_name(&absolute(&included.sls, of, is_init));
         Some(included)
     }
 

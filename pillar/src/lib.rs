@@ -8,6 +8,7 @@
 mod compiler;
 mod include;
 mod merge;
+mod sls_name;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -19,6 +20,9 @@ pub use merge::MergingStrategy;
 
 /// The most files of one pillar.
 pub const MAX_FILES: usize = 1000;
+
+/// The most files of an environment that top files name, each as often as they do.
+const MAX_NAMED: usize = 100_000;
 
 /// The most files that include each other in a row.
 pub const MAX_DEPTH: usize = 32;

@@ -12,7 +12,8 @@ pub enum MergingStrategy {
     Recurse,
     /// The later value of a key counts as a whole.
     Overwrite,
-    /// As [`Self::Recurse`], and files of one environment alone are merged: that of the pillar.
+    /// As [`Self::Recurse`] without lists that are put together, and files of one environment alone are merged: that of the
+    /// pillar.
     None,
 }
 
@@ -48,7 +49,9 @@ pub(crate) fn merge(
 fn merge_values(under: &mut Value, over: Value, strategy: MergingStrategy, merge_lists: bool) {
     match (under, over) {
         (Value::Map(under), Value::Map(over)) => merge(under, over, strategy, merge_lists),
-        (Value::List(under), Value::List(over)) if merge_lists => {
+        (Value::List(under), Value::List(over))
+            if merge_lists && strategy != MergingStrategy::None =>
+        {
             for value in over {
                 if !under.contains(&value) {
                     under.push(value);

@@ -7,6 +7,7 @@ use saline_render::Step;
 use saline_targeting::{Candidate, CompiledTarget, Inclusion, Target, TargetKind};
 
 use crate::PillarOptions;
+use crate::sls_name::sls_name;
 
 /// Which files of a top file are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub(crate) fn chosen(
         }
         let named = entry.names.into_iter().map(|(place, sls)| Named {
             section,
-            sls: sls.to_owned(),
+            sls: sls_name(sls),
             steps: steps(place),
             may_be_missing: entry.ignore_missing,
         });
@@ -113,7 +114,7 @@ pub(crate) fn chosen(
 }
 
 /// Returns the files, each where it is named first.
-pub(crate) fn each_once(named: impl Iterator<Item = Named>) -> Vec<Named> {
+fn each_once(named: impl Iterator<Item = Named>) -> Vec<Named> {
     let mut files: Vec<Named> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for file in named {

@@ -8,9 +8,10 @@ use saline_render::{Document, Step};
 use saline_targeting::Candidate;
 
 use super::{Chosen, Compiler, INCLUDE, Top};
-use crate::MAX_FILES;
 use crate::merge::MergingStrategy;
+use crate::sls_name::sls_name;
 use crate::top::{self, Choice, Named};
+use crate::{MAX_FILES, MAX_NAMED};
 
 impl Compiler<'_> {
     /// Returns the files that the top files choose, for each environment in the order in which they merge.
@@ -58,21 +59,28 @@ impl Compiler<'_> {
         for error in errors {
             self.wrong_in(tops[error.section].part(&error.steps), &error.why);
         }
-        let files = named.into_iter().flat_map(|file| {
-            let names = match file.may_be_missing && self.is_missing(environment, &file.sls) {
-                true => Vec::new(),
-                false => self.expand(environment, &file.sls, tops[file.section].part(&file.steps)),
-            };
-            let found = names.into_iter().map(move |sls| Named {
+        // A file that is named and that a glob stands for comes twice.
+        let mut files = Vec::new();
+        for file in named {
+            if file.may_be_missing && self.is_missing(environment, &file.sls) {
+                continue;
+            }
+            let part = tops[file.section].part(&file.steps);
+            let names = self.expand(environment, &file.sls, part);
+            if files.len() + names.len() > MAX_NAMED {
+                let why = format!("the top files name more than {MAX_NAMED} files");
+                self.wrong_in(part, &why);
+                break;
+            }
+            files.extend(names.into_iter().map(|sls| Named {
                 sls,
                 steps: file.steps.clone(),
                 ..file
-            });
-            found.collect::<Vec<_>>()
-        });
+            }));
+        }
         Chosen {
             environment: environment.to_owned(),
-            files: top::each_once(files),
+            files,
             tops: tops.into_iter().cloned().collect(),
         }
     }
@@ -203,6 +211,6 @@ fn included(top: &Top) -> Vec<(usize, String)> {
     };
     // Another member was told.
     let names = members.iter().enumerate();
-    let names = names.filter_map(|(index, member)| Some((index, member.as_str()?.to_owned())));
+    let names = names.filter_map(|(index, member)| Some((index, sls_name(member.as_str()?))));
     names.collect()
 }

@@ -210,14 +210,14 @@ fn strategies_merge_as_they_say() {
     let files = tree(&[
         ("base/top.sls", "base: {'*': [a, b]}\ndev: {'*': [c]}"),
         ("base/a.sls", "k: {x: 1, l: [1]}\n"),
-        ("base/b.sls", "k: {y: 2, l: [1, 2]}\n"),
+        ("base/b.sls", "k: {y: 2, l: [2, 1]}\n"),
         ("dev/c.sls", "dev: 1\n"),
     ]);
     for (strategy, merge_lists, expected) in [
         (
             MergingStrategy::Smart,
             false,
-            "{k: {x: 1, l: [1, 2], y: 2}, dev: 1}",
+            "{k: {x: 1, l: [2, 1], y: 2}, dev: 1}",
         ),
         (
             MergingStrategy::Recurse,
@@ -227,9 +227,10 @@ fn strategies_merge_as_they_say() {
         (
             MergingStrategy::Overwrite,
             false,
-            "{k: {y: 2, l: [1, 2]}, dev: 1}",
+            "{k: {y: 2, l: [2, 1]}, dev: 1}",
         ),
-        (MergingStrategy::None, false, "{k: {x: 1, l: [1, 2], y: 2}}"),
+        (MergingStrategy::None, false, "{k: {x: 1, l: [2, 1], y: 2}}"),
+        (MergingStrategy::None, true, "{k: {x: 1, l: [2, 1], y: 2}}"),
     ] {
         let pillar = compiled_with(strategy, merge_lists, &files);
         assert_eq!(pillar.errors, [""; 0]);

@@ -137,6 +137,22 @@ fn globs_stand_for_all_files_with_such_names() {
         ],
         "{k: d, tls: 1, x: 1}",
     );
+    // Each counts where it is reached, as in Salt; a name counts once.
+    for (named, expected) in [
+        ("[a, b, a]", "{k: b}"),
+        ("[a, b, 'a*']", "{k: a}"),
+        ("['a*', b, a]", "{k: a}"),
+        ("['a*', b, 'a*']", "{k: b}"),
+        ("['a*', b, '?']", "{k: b}"),
+    ] {
+        let top = format!("base: {{'*': {named}}}");
+        let files = [
+            ("base/top.sls", top.as_str()),
+            ("base/a.sls", "k: a"),
+            ("base/b.sls", "k: b"),
+        ];
+        same(&files, expected);
+    }
     let pillar = compiled(&[("base/top.sls", "base:\n  '*':\n    - app.*\n")]);
     let none = "/srv/pillar/top.sls:3:7: base has no file with a name like \"app.*\"";
     assert_eq!(pillar.errors, [none]);
@@ -192,5 +208,47 @@ fn options_of_a_target_are_told_by_their_names() {
         let pillar = compiled(&[("base/top.sls", &top), ("base/a.sls", "a: 1")]);
         let expected = format!("/srv/pillar/top.sls:3:7: the target \"*\": {expected}");
         assert_eq!(pillar.errors, [expected]);
+    }
+}
+
+#[test]
+fn files_may_be_named_with_slashes() {
+    let files = [
+        (
+            "base/top.sls",
+            "include: [tops/more]\nbase: {'*': [d/x, d.x, d/e/*]}",
+        ),
+        ("base/tops/more.sls", "base: {'web*': [w/a]}"),
+        ("base/d/x.sls", "x: {{ sls }}\n"),
+        ("base/d/e/f.sls", "f: {{ sls }}\n"),
+        ("base/w/a.sls", "include: [d/g, .b/c]\n"),
+        ("base/w/b/c.sls", "c: {{ sls }}\n"),
+        ("base/d/g/init.sls", "g: {{ sls }}\n"),
+    ];
+    same(&files, "{x: d.x, f: d.e.f, g: d.g, c: w.b.c}");
+}
+
+#[test]
+fn no_name_with_slashes_leads_out_of_the_roots() {
+    for name in [
+        "/d/x", "d/../d/x", "../x", "./x", "d//x", "d/", "d/./x", "d/..x", "d../x", "..", r"d\x",
+    ] {
+        for (top, a) in [
+            (format!("base: {{'*': ['{name}']}}"), String::new()),
+            (
+                "base: {'*': [a]}".to_owned(),
+                format!("include: ['{name}']\n"),
+            ),
+        ] {
+            let files = [
+                ("base/top.sls", top.as_str()),
+                ("base/a.sls", &a),
+                ("base/d/x.sls", "x: 1\n"),
+                ("base/x.sls", "x: 1\n"),
+            ];
+            let pillar = compiled(&files);
+            assert_eq!(pillar.entries, [], "{name}");
+            assert_eq!(pillar.errors.len(), 1, "{name}: {:?}", pillar.errors);
+        }
     }
 }
