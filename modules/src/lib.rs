@@ -9,6 +9,7 @@
 mod accounts;
 mod change;
 pub mod command;
+mod configured_functions;
 pub mod event_queue;
 mod executables;
 mod function_changes;
@@ -35,7 +36,6 @@ pub mod pillar;
 pub mod planned_end;
 mod prepared;
 mod refused_returns;
-mod scheduled_functions;
 mod signatures;
 mod system_program;
 #[cfg(test)]

@@ -395,5 +395,12 @@ fn url(text: &str) -> Result<String, String> {
     if authority.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("takes an address with the name of a server, and without spaces".to_owned());
     }
+    // An address of IPv6 has colons between its brackets.
+    let after_host = authority.rsplit(']').next().unwrap_or_default();
+    if let Some((_, port)) = after_host.split_once(':')
+        && port.parse::<u16>().unwrap_or_default() == 0
+    {
+        return Err("takes an address whose port is a number from 1 to 65535".to_owned());
+    }
     Ok(text.to_owned())
 }

@@ -50,12 +50,33 @@ fn mistakes_are_told_with_their_place_and_the_nearest_name() {
              `returner.http.authorization` has the value of the header that tells them",
         ),
         (
+            "returner.http.url: https://[::1]:65536/in\n",
+            "DIR/master:1:20: option \"returner.http.url\" takes an address whose port is a number from 1 to 65535",
+        ),
+        (
+            "returner.http.url: http://a.example:0\n",
+            "DIR/master:1:20: option \"returner.http.url\" takes an address whose port is a number from 1 to 65535",
+        ),
+        (
             "event_return_whitelist: '['\n",
             r#"DIR/master:1:25: option "event_return_whitelist" takes globs, and "[" is not one"#,
         ),
     ] {
         let told = master_error(&[("master", text)]);
         assert!(told.starts_with(error), "{told}\n{error}");
+    }
+}
+
+#[test]
+fn an_address_may_have_a_port() {
+    for url in [
+        "http://a.example:65535/x?y=1:99999",
+        "https://[::1]:1",
+        "https://[fe80::1]/",
+        "http://a.example",
+    ] {
+        let config = master(&format!("returner.http.url: '{url}'\n"));
+        assert_eq!(config.returners.http.url, url);
     }
 }
 

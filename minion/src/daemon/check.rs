@@ -14,8 +14,8 @@ use crate::link::settings::ConnectionSettings;
 use saline_modules::grains::host_name;
 use saline_modules::{Modules, job_process};
 
-/// Returns a line about each folder and each function of the schedule that the configuration names and the machine does not have. A
-/// minion starts all the same.
+/// Returns a line about each folder and each function, of the schedule or of the mine, that the configuration names and the machine
+/// does not have. A minion starts all the same.
 pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
     let named = [
         ("module_dirs", &config.module_dirs),
@@ -27,10 +27,11 @@ pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
     let mut warnings: Vec<String> = named
         .filter_map(|(option, folder)| absent_folder(option, folder))
         .collect();
-    let jobs = &config.schedule.jobs;
-    if !jobs.is_empty() {
+    let (jobs, mine) = (&config.schedule.jobs, &config.mine.functions);
+    if !jobs.is_empty() || !mine.is_empty() {
         let modules = Modules::of_this_machine().with_executables(config.all_module_dirs());
         warnings.extend(modules.unknown_in_schedule(jobs));
+        warnings.extend(modules.unknown_in_mine(mine));
     }
     warnings
 }

@@ -1,5 +1,6 @@
-//! Whether the minion has the functions that its schedule runs.
+//! Whether the minion has the functions that its schedule and its mine run.
 
+use saline_config::MineFunction;
 use saline_functions::Failure;
 use saline_schedule::Entry;
 
@@ -10,16 +11,31 @@ impl Modules {
     /// functions it has. Blocks on the disk.
     pub fn unknown_in_schedule(&self, jobs: &[(String, Entry)]) -> Vec<String> {
         let unknown = jobs.iter().filter_map(|(name, entry)| {
-            let fun = &entry.function;
-            let (module, _) = fun.split_once('.')?;
-            let may_have_it = !self.is_built_in(module) && self.executables.path(module).is_some();
-            let is_known = self.registry.get(fun).is_some() || may_have_it;
-            (!is_known).then(|| {
-                let why = text(&self.not_available(fun));
-                format!("job {name:?} of the schedule: {why}")
+            let why = self.unknown(&entry.function)?;
+            Some(format!("job {name:?} of the schedule: {why}"))
+        });
+        unknown.collect()
+    }
+
+    /// Returns a line about each of these functions of the mine that the minion does not have. Asks no executable which functions it
+    /// has. Blocks on the disk.
+    pub fn unknown_in_mine(&self, functions: &[MineFunction]) -> Vec<String> {
+        let unknown = functions.iter().filter_map(|function| {
+            let why = self.unknown(function.runs())?;
+            Some(match &function.function {
+                Some(_) => format!("{:?} of mine_functions: {why}", function.name),
+                None => format!("mine_functions: {why}"),
             })
         });
         unknown.collect()
+    }
+
+    /// Returns why the minion does not have a function; none if it has it, or may have it in an executable.
+    fn unknown(&self, fun: &str) -> Option<String> {
+        let (module, _) = fun.split_once('.')?;
+        let may_have_it = !self.is_built_in(module) && self.executables.path(module).is_some();
+        let is_known = self.registry.get(fun).is_some() || may_have_it;
+        (!is_known).then(|| text(&self.not_available(fun)))
     }
 
     /// Checks the function of a job that somebody puts into the schedule. Returns why it cannot run yet, if the minion may have it
