@@ -5,7 +5,7 @@ use std::time::Duration;
 use saline_data::Value;
 use saline_data::nearest;
 use saline_messages::{Arguments, MAX_MINE_ALLOWED_BYTES, is_function_name, is_mine_name};
-use saline_targeting::{Target, TargetKind, TextPattern};
+use saline_targeting::{Target, TargetKind, TargetProblem, TextPattern};
 
 /// The keyword of a definition that names the function behind an alias.
 const FUNCTION: &str = "mine_function";
@@ -201,8 +201,11 @@ fn allowed(target: Option<Value>, kind: Option<Value>) -> Result<Option<Target>,
     match target.clone().compile() {
         Ok(_) => Ok(Some(target)),
         // The text is a value, so it is not shown.
+        Err(error) if matches!(error.problem, TargetProblem::Compound { .. }) => {
+            Err("allow_tgt is a compound target: set allow_tgt_type to compound".to_owned())
+        }
         Err(_) => Err(format!(
-            "allow_tgt is malformed as a target of kind {}: see tgt_type",
+            "allow_tgt is malformed as a target of the kind {}, which allow_tgt_type names or which is the default",
             kind.name()
         )),
     }
@@ -215,7 +218,10 @@ fn no_kind(name: &str) -> String {
         Some(near) => {
             format!("allow_tgt_type is not a valid kind of target; did you mean {near:?}?")
         }
-        None => "allow_tgt_type is not a valid kind of target: see tgt_type".to_owned(),
+        None => format!(
+            "allow_tgt_type is not a valid kind of target; these are: {}",
+            known.join(", ")
+        ),
     }
 }
 
@@ -320,6 +326,14 @@ mod tests {
             // The name may come from an argument of mine.send as well.
             assert!(!error.contains("mine_functions"), "{error}");
         }
+        let advice = "allow_tgt is a compound target: set allow_tgt_type to compound";
+        let error = one("a.b: {allow_tgt: 'G@os:x'}").unwrap_err();
+        assert_eq!(error, format!("\"a.b\": {advice}"));
+        let error = one("a.b: {allow_tgt: x, allow_tgt_type: zzz}").unwrap_err();
+        assert!(
+            error.contains("these are: ") && error.contains("compound"),
+            "{error}"
+        );
         for wrong in ["x".into(), Value::List(vec![Value::Int(3)])] {
             assert_eq!(MineFunction::read_all(&wrong), Err(NoMineFunctions));
         }

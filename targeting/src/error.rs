@@ -76,7 +76,7 @@ pub enum TargetProblem {
     UnknownKind(String),
     /// A glob over ids looks like a compound expression.
     #[error(
-        "`{}` is a compound target: add -C{}",
+        "`{}` is a compound target: add -C (tgt_type=compound){}",
         expression.escape_debug(),
         option.as_ref().map(|option| format!(", or write {}", option.escape_debug())).unwrap_or_default()
     )]

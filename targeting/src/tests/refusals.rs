@@ -106,20 +106,23 @@ fn a_compound_target_without_its_option_says_which_is_missing() {
     for (expression, expected) in [
         (
             "G@os:Debian",
-            "`G@os:Debian` is a compound target: add -C, or write -G os:Debian",
+            "`G@os:Debian` is a compound target: add -C (tgt_type=compound), or write -G os:Debian",
         ),
         (
             "E@web[0-9]+",
-            "`E@web[0-9]+` is a compound target: add -C, or write -E web[0-9]+",
+            "`E@web[0-9]+` is a compound target: add -C (tgt_type=compound), or write -E web[0-9]+",
         ),
         (
             "G|@os|Debian",
-            "`G|@os|Debian` is a compound target: add -C",
+            "`G|@os|Debian` is a compound target: add -C (tgt_type=compound)",
         ),
-        ("G@", "`G@` is a compound target: add -C"),
+        (
+            "G@",
+            "`G@` is a compound target: add -C (tgt_type=compound)",
+        ),
         (
             "web* and not (N@db)",
-            "`web* and not (N@db)` is a compound target: add -C",
+            "`web* and not (N@db)` is a compound target: add -C (tgt_type=compound)",
         ),
         (
             "me@example.com",
