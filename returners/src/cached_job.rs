@@ -36,12 +36,28 @@ pub struct CachedJob {
 pub struct CachedReturn {
     /// The id of the minion.
     pub minion: String,
-    /// What the function returned; none if that was too large to be delivered.
-    pub value: Option<Value>,
+    /// What the function returned, or why the database does not say.
+    pub value: Result<Value, NoValue>,
     /// The exit code.
     pub retcode: i64,
     /// Whether the function succeeded.
     pub success: bool,
+}
+
+/// Why a database has a return without its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoValue {
+    /// The value was too large to be delivered.
+    #[error("it was too large")]
+    TooLarge,
+    /// Something else than this master wrote the row.
+    #[error("what the row of this return has in its place is no JSON")]
+    Unreadable,
+}
+
+/// Reads the value of a return, which is NULL where it was too large.
+pub(crate) fn read_value(text: Option<&str>) -> Result<Value, NoValue> {
+    read_json(text.ok_or(NoValue::TooLarge)?).ok_or(NoValue::Unreadable)
 }
 
 /// Reads JSON of a database, where anybody may have written it.

@@ -34,7 +34,7 @@ mod sqlite3;
 mod tests;
 mod tls;
 
-pub use cached_job::{CachedJob, CachedReturn};
+pub use cached_job::{CachedJob, CachedReturn, NoValue};
 pub use destination::{DeliveryError, Destination};
 pub use job_cache::{JobCache, OpenJobCache};
 pub use open::open;

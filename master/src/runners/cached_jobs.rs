@@ -173,9 +173,9 @@ async fn returns(
 fn stored_return(run: &Run, cached: CachedReturn) -> Option<StoredReturn> {
     // A database may hold what others wrote there.
     let minion = MinionId::parse(&cached.minion).ok()?;
-    let value = cached.value.unwrap_or_else(|| {
+    let value = cached.value.unwrap_or_else(|why| {
         run.note(format!(
-            "{minion}: its value is not in the job cache, since it was too large"
+            "{minion}: its value is not in the job cache: {why}"
         ));
         Value::Null
     });

@@ -5,7 +5,7 @@ use tokio_postgres::{Client, Row, Transaction};
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
 use super::page::page;
-use crate::cached_job::{CachedJob, CachedReturn, read_ids, read_json};
+use crate::cached_job::{CachedJob, CachedReturn, read_ids, read_json, read_value};
 
 /// The migrations, in their order: the version is the number of those that were made.
 const MIGRATIONS: [&str; 2] = [
@@ -204,10 +204,9 @@ pub(super) async fn returns(
                 FROM saline_returns WHERE jid = $1 AND minion > $2 ORDER BY minion";
     let found = page(client, rows, "minion", [jid, after]).await?;
     let returns = found.iter().map(|row| {
-        let value: Option<&str> = row.try_get(1)?;
         Ok(CachedReturn {
             minion: row.try_get(0)?,
-            value: value.and_then(read_json),
+            value: read_value(row.try_get(1)?),
             retcode: row.try_get(2)?,
             success: row.try_get(3)?,
         })

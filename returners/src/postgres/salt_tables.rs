@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Row, Transaction};
 use super::Failure;
 use super::batch::{Events, Jobs, Returns};
 use super::page::page;
-use crate::cached_job::{CachedJob, CachedReturn, read_ids, read_json};
+use crate::cached_job::{CachedJob, CachedReturn, NoValue, read_ids, read_json, read_value};
 use crate::columns::{flag, number, text};
 
 /// Each table, and the statements that make it with the columns and the indexes that it has in Salt. `saline_event_times` is
@@ -173,15 +173,24 @@ pub(super) async fn returns(
     after: &str,
 ) -> Result<Vec<CachedReturn>, Failure> {
     let rows =
-        "SELECT DISTINCT ON (id) id, full_ret, success, coalesce(octet_length(full_ret), 0) AS size
+        "SELECT DISTINCT ON (id) id, full_ret, success, CASE WHEN full_ret IS NULL THEN return END AS value,
+                       octet_length(coalesce(full_ret, return)) AS size
                 FROM salt_returns WHERE jid = $1 AND id > $2 ORDER BY id, alter_time";
     let found = page(client, rows, "id", [jid, after]).await?;
     let returns = found.iter().map(|row| {
         let (full, success): (Option<&str>, &str) = (row.try_get(1)?, row.try_get(2)?);
-        let full = full.and_then(read_json).unwrap_or_default();
+        let full = full.map(|full| read_value(Some(full))).transpose();
+        let value = match &full {
+            // This master writes both columns, Salt's row without the first has the value in the other.
+            Ok(None) => read_value(row.try_get(3)?),
+            Ok(Some(full @ Value::Map(_))) => full.get("return").cloned().ok_or(NoValue::TooLarge),
+            Ok(Some(_)) => Err(NoValue::Unreadable),
+            Err(why) => Err(*why),
+        };
+        let full = full.ok().flatten().unwrap_or_default();
         Ok(CachedReturn {
             minion: row.try_get(0)?,
-            value: full.get("return").cloned(),
+            value,
             retcode: number(&full, "retcode"),
             // Salt writes the word as Python has it.
             success: match full.get("success") {

@@ -9,7 +9,9 @@ use saline_protocol::transport::Context;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{OpenDatabase, of_sqlite};
-use crate::cached_job::{CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json};
+use crate::cached_job::{
+    CachedJob, CachedReturn, PAGE_BYTES, PAGE_ROWS, read_ids, read_json, read_value,
+};
 
 /// The columns of a job, in the order in which [`job`] reads them.
 const COLUMNS: &str = "jid, fun, arg, tgt, tgt_type, user, operator, minions";
@@ -88,9 +90,10 @@ impl Sqlite3Jobs {
                  WHERE upto - size < ?4 ORDER BY minion",
             )?;
             let found = statement.query_map(params![jid, after, PAGE_ROWS, PAGE_BYTES], |row| {
+                let value: Option<String> = row.get(1)?;
                 Ok(CachedReturn {
                     minion: row.get(0)?,
-                    value: read(row, 1)?,
+                    value: read_value(value.as_deref()),
                     retcode: row.get(2)?,
                     success: row.get(3)?,
                 })

@@ -4,7 +4,7 @@ use saline_config::PostgresSchema;
 use saline_testing::PostgresServer;
 
 use super::*;
-use crate::{CachedJob, CachedReturn, JobCache};
+use crate::{CachedJob, CachedReturn, JobCache, NoValue};
 
 /// Above every jid of these tests.
 const END: &str = "99999999999999999999";
@@ -56,7 +56,7 @@ async fn is_read_back(name: ReturnerName, nul: &str, change: impl Fn(&mut Return
     let returns = cache.returns(jid, "").await.unwrap();
     let returned = |minion: &str, value: Option<String>| CachedReturn {
         minion: minion.to_owned(),
-        value: value.map(Value::from),
+        value: value.map(Value::from).ok_or(NoValue::TooLarge),
         retcode: 0,
         success: true,
     };
@@ -139,7 +139,11 @@ async fn rows_that_salt_wrote_are_read_as_far_as_they_say_something() {
            INSERT INTO salt_returns (fun, jid, return, full_ret, id, success) VALUES
                ('test.ping', '20250101000000000000', 'true', '{"return": true, "retcode": 0}', 'a', 'True'),
                ('test.ping', '20250101000000000000', 'true', '{"return": true, "retcode": 0}', 'a', 'True'),
-               ('test.ping', '20250101000000000000', 'true', NULL, 'b', 'False')"#,
+               ('test.ping', '20250101000000000000', '[1]', NULL, 'b', 'False'),
+               ('test.ping', '20250101000000000000', 'no JSON', NULL, 'c', 'True'),
+               ('test.ping', '20250101000000000000', 'true', 'no JSON', 'd', 'True'),
+               ('test.ping', '20250101000000000000', 'true', '[]', 'e', 'True'),
+               ('test.ping', '20250101000000000000', 'null', '{"retcode": 0}', 'f', 'True')"#,
     );
     let mut cache = opened(ReturnerName::Postgres, &[], change).await;
     let job = cache.job("20250101000000000000").await.unwrap().unwrap();
@@ -157,6 +161,13 @@ async fn rows_that_salt_wrote_are_read_as_far_as_they_say_something() {
         .collect();
     assert_eq!(
         told,
-        [("a", Some(Value::Bool(true)), true), ("b", None, false)]
+        [
+            ("a", Ok(Value::Bool(true)), true),
+            ("b", Ok(Value::List(vec![Value::Int(1)])), false),
+            ("c", Err(NoValue::Unreadable), true),
+            ("d", Err(NoValue::Unreadable), true),
+            ("e", Err(NoValue::Unreadable), true),
+            ("f", Err(NoValue::TooLarge), true),
+        ]
     );
 }
