@@ -403,13 +403,21 @@ fn functions_that_nobody_knows_are_refused_or_told() {
                 b: {function: manage.up, hours: 1, run_on_start: False}}\n";
     let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{runs}"));
     let pillar = fleet.path("pillar").display().to_string();
-    fleet.master_options += &format!("pillar_roots: {{base: [{pillar}]}}\n");
+    let returns = fleet.path("returns.json").display().to_string();
+    fleet.master_options += &format!(
+        "pillar_roots: {{base: [{pillar}]}}\nevent_return: local\nreturner.local.file: {returns}\n\
+         event_return_whitelist: ['salt/auth', 'salt/run/*']\n"
+    );
     fleet.start_master();
     let missing = fleet.path("missing").display().to_string();
     let folders = format!("module_dirs: [{missing}/modules]\ngrains_dirs: [{missing}/grains]\n");
-    fleet.start_minion_with("m1", &format!("{folders}{scheduled}"));
+    let mine = "mine_functions: {test.pnig: [], test.ping: [], adresses: {mine_function: network.ip_adrs}}\n";
+    fleet.start_minion_with("m1", &format!("{folders}{scheduled}{mine}"));
     fleet.minions["m1"].log.wait_for("subscribed", 1);
     let told = [
+        "mine_functions: 'test.pnig' is not available: did you mean test.ping?".to_owned(),
+        "\"adresses\" of mine_functions: 'network.ip_adrs' is not available: did you mean network.ip_addrs?"
+            .to_owned(),
         "job \"a\" of the schedule: 'test.pnig' is not available: did you mean test.ping?"
             .to_owned(),
         format!(
@@ -422,12 +430,17 @@ fn functions_that_nobody_knows_are_refused_or_told() {
         fleet.minions["m1"].log.wait_for(&line, 1);
         assert!(checked.stderr.contains(&line), "{}", checked.stderr);
     }
-    assert!(!checked.stderr.contains("job \"b\""), "{}", checked.stderr);
+    for known in ["job \"b\"", "test.ping' is"] {
+        assert!(!checked.stderr.contains(known), "{}", checked.stderr);
+    }
     let told = "job \"a\" of the schedule: 'manage.upp' is not available: did you mean manage.up?";
     fleet.master().log.wait_for(told, 1);
     let checked = fleet.run("saline-master", &["--check"]).expect(0);
     assert!(checked.stderr.contains(told), "{}", checked.stderr);
     assert!(!checked.stderr.contains("job \"b\""), "{}", checked.stderr);
+    let told = "event_return_whitelist: \"salt/run/*\" matches events of runs and batches alone";
+    assert!(checked.stderr.contains(told), "{}", checked.stderr);
+    assert!(!checked.stderr.contains("salt/auth"), "{}", checked.stderr);
 
     let add = |name: &str, function: &str| {
         let function = format!("function={function}");

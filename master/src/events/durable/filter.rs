@@ -57,6 +57,13 @@ impl ReturnedTags {
     }
 }
 
+/// Whether a glob over tags matches no event that destinations outside of the master get: it is about runs or batches alone.
+pub(crate) fn matches_nothing_returned(glob: &str) -> bool {
+    let fixed = glob.split(['*', '?', '[', '\\']).next().unwrap_or_default();
+    let mut families = ["salt/batch/", "salt/run/", "salt/wheel/"].into_iter();
+    families.any(|family| fixed.starts_with(family))
+}
+
 /// Whether the job store has what an event with this tag reports, so that it is not kept once more.
 pub(super) fn is_in_job_store(tag: &str) -> bool {
     matches!(
@@ -76,6 +83,23 @@ pub(super) fn is_read_from_job_store(tag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn globs_of_runs_and_batches_alone_match_nothing_that_is_returned() {
+        for (glob, expected) in [
+            ("salt/run/*", true),
+            ("salt/run/2026*/ret", true),
+            ("salt/wheel/[0-9]*", true),
+            ("salt/batch/*/done", true),
+            ("salt/*", false),
+            ("salt/r*", false),
+            ("salt/job/*", false),
+            ("*/ret", false),
+            ("my/salt/run/*", false),
+        ] {
+            assert_eq!(matches_nothing_returned(glob), expected, "{glob}");
+        }
+    }
 
     #[test]
     fn returned_tags_are_also_those_that_minions_chose() {

@@ -32,7 +32,7 @@ use crate::disk::partitions::{Connections, Partitions};
 use crate::disk::writer::{PartitionLimits, StoreFile, Writer};
 use crate::jobs::memory::receipts::ReceiptSource;
 
-pub(crate) use filter::{ReturnedTags, TagFilter};
+pub(crate) use filter::{ReturnedTags, TagFilter, matches_nothing_returned};
 pub(crate) use in_force::{DurableEvents, DurableSettings};
 pub(crate) use tables::{EventCursor, KeptEvent};
 
