@@ -22,6 +22,7 @@ mod error;
 mod files;
 mod filters;
 mod header;
+mod isolated;
 mod jinja;
 pub mod lint;
 mod placeholders;

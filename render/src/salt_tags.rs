@@ -1,7 +1,8 @@
 //! The tags that Salt adds to Jinja's, put in words of Jinja's: `import_yaml`, `import_json`, `import_text`,
-//! `load_yaml`, `load_json`, `load_text` and `endload`, and `do` with any expression.
+//! `load_yaml`, `load_json`, `load_text` and `endload`, `do` with any expression, and imports and includes without context.
 
 use crate::edits::{Edit, Edited};
+use crate::isolated::{self, Context, context};
 
 /// Returns the template with Jinja's own tags in the place of Salt's. Nothing that is inserted has a newline.
 pub(crate) fn rewrite(source: &str) -> Edited {
@@ -100,6 +101,19 @@ impl<'a> Tag<'a> {
                 inserted: "set __done =".to_owned(),
             });
         }
+        let isolated = match self.word() {
+            "from" | "import" => isolated::import(content),
+            "include" => isolated::include(content),
+            _ => None,
+        };
+        if let Some(inserted) = isolated {
+            let before = self.content.len() - self.content.trim_start().len();
+            return Some(Edit {
+                at: at + self.open.len() + before,
+                removed: content.len(),
+                inserted,
+            });
+        }
         let rest = content[self.word().len()..].trim();
         let content = match self.word() {
             "endload" => "endset".to_owned(),
@@ -131,15 +145,19 @@ fn named(words: &str) -> Option<&str> {
 
 /// Returns what `import_yaml FILE as NAME` is in Jinja's words, without the marks of the first and the last tag.
 fn import(words: &str, filter: &str) -> Option<String> {
-    let words = words
-        .strip_suffix("with context")
-        .or_else(|| words.strip_suffix("without context"))
-        .unwrap_or(words);
+    let (words, context) = context(words);
     let (file, name) = words.rsplit_once(" as ")?;
     let (file, name) = (file.trim(), name.trim());
-    Some(format!(
-        "set {name}|{filter} %}}{{% include {file} %}}{{% endset"
-    ))
+    let text = match context {
+        Context::With => format!("{{% include {file} %}}"),
+        Context::Default | Context::Without => {
+            format!(
+                "{{% with %}}{}{{% endwith %}}",
+                isolated::printed(file, false)
+            )
+        }
+    };
+    Some(format!("set {name}|{filter} %}}{text}{{% endset"))
 }
 
 #[cfg(test)]

@@ -262,3 +262,98 @@ fn the_example_of_the_page_renders_as_the_page_says() {
         block("```yaml\n"),
     );
 }
+
+#[test]
+fn what_is_imported_sees_the_variables_of_its_template_with_context_alone() {
+    let lib = "{% set own = 'o' %}{% macro m(x) %}{{ x }}-{{ v|default('none') }}-{{ own }}-{{ minion_id }}-{{ other() }}{% endmacro %}\
+               {% macro other() %}{{ later|default('none') }}{% endmacro %}{% set z = v|default('none') %}";
+    for (template, expected) in [
+        (
+            "{% set v = 1 %}{% from 'lib.jinja' import m, z %}a: {{ m('x') }}-{{ z }}",
+            "x-none-o-web1-none-none",
+        ),
+        (
+            "{% set v = 1 %}{%- from 'lib.jinja' import m as n,\n z as y without context -%}\na: {{ n('x') }}-{{ y }}",
+            "x-none-o-web1-none-none",
+        ),
+        (
+            "{% set v = 1 %}{% from 'lib.jinja' import m, z with context %}a: {{ m('x') }}-{{ z }}",
+            "x-1-o-web1-none-1",
+        ),
+        (
+            "{% set v = 1 %}{% import 'lib.jinja' as l %}a: {{ l.m('x') }}-{{ l.z }}",
+            "x-none-o-web1-none-none",
+        ),
+        (
+            "{% set v = 1 %}{% import 'lib.jinja' as l with context %}a: {{ l.m('x') }}-{{ l.z }}",
+            "x-1-o-web1-none-1",
+        ),
+        // The macros of a template share what they see.
+        (
+            "{% macro k() %}{{ v|default('no v') }}{% endmacro %}{% set v = 1 %}{% set later = 2 %}{% from 'lib.jinja' import m %}a: {{ m(k()) }}",
+            "1-none-o-web1-none",
+        ),
+        (
+            "{% macro k(v) %}{% from 'lib.jinja' import m %}{{ m(v) }}{% endmacro %}a: {{ k('x') }}",
+            "x-none-o-web1-none",
+        ),
+        (
+            "{% for v in ['x'] %}{% from 'lib.jinja' import m, z %}a: {{ m(v) }}-{{ z }}{% endfor %}",
+            "x-none-o-web1-none-none",
+        ),
+        (
+            "{% set v = 1 %}{% set f = 'lib' %}{% from f ~ '.jinja' import m, z %}a: {{ m(f) }}-{{ z }}",
+            "lib-none-o-web1-none-none",
+        ),
+        (
+            "{% set v = 1 %}{% from 'again.jinja' import m, z %}a: {{ m('x') }}-{{ z }}",
+            "x-none-o-web1-none-none",
+        ),
+        (
+            "{% set m = 1 %}{% from 'again.jinja' import none_such %}a: {{ none_such is defined }}-{{ m }}",
+            "False-1",
+        ),
+        ("{% set v = 1 %}{% include 'v.jinja' %}", "1"),
+        ("{% set v = 1 %}{% include 'v.jinja' with context %}", "1"),
+        (
+            "{% set v = 1 %}{% include 'v.jinja' without context %}",
+            "none",
+        ),
+        (
+            "{% include 'absent.jinja' ignore missing without context %}a: x",
+            "x",
+        ),
+        (
+            "{% set v = 1 %}{% import_yaml 'v.jinja' as y %}a: {{ y.a }}",
+            "none",
+        ),
+        (
+            "{% set v = 1 %}{% import_yaml 'v.jinja' as y without context %}a: {{ y.a }}",
+            "none",
+        ),
+        (
+            "{% set v = 1 %}{% import_yaml 'v.jinja' as y with context %}a: {{ y.a }}",
+            "1",
+        ),
+    ] {
+        let files = [
+            ("a.sls", template),
+            ("lib.jinja", lib),
+            (
+                "again.jinja",
+                "{% set v = 2 %}{% from 'lib.jinja' import m, z %}",
+            ),
+            ("v.jinja", "a: {{ v|default('none') }}\n"),
+        ];
+        let variables = Value::map([("minion_id", Value::from("web1"))]);
+        let rendered = render_tree(&files, Document::Pillar, variables).unwrap();
+        let text = rendered.get("a").cloned().unwrap_or_default();
+        let text = match text {
+            Value::Text(text) => text,
+            Value::Int(number) => number.to_string(),
+            Value::Bool(_) | Value::Null => format!("{text:?}"),
+            other => panic!("{template}: {other:?}"),
+        };
+        assert_eq!(text, expected, "{template}");
+    }
+}

@@ -83,6 +83,23 @@ fn an_error_in_a_file_that_is_included_names_the_files_that_include_it() {
         error.contains("in the YAML that is loaded here: line 1"),
         "{error}"
     );
+    let error = tree_error(&[
+        ("a.sls", "x: 1\n{% from\n  'b.sls' import\n m %}\n"),
+        ("b.sls", "\n{% import 'c.sls' as c %}"),
+        ("c.sls", "{{ no }}\n"),
+    ]);
+    assert_eq!(
+        error,
+        "/srv/pillar/c.sls:1:4: `no` is undefined, included from /srv/pillar/b.sls:2:4, included from /srv/pillar/a.sls:2:4"
+    );
+    let error = tree_error(&[
+        (
+            "a.sls",
+            "x: 1\n{% from\n  'b.sls' import\n m %}\n  {{ nothing }}",
+        ),
+        ("b.sls", "{% set m = 1 %}"),
+    ]);
+    assert_eq!(error, "/srv/pillar/a.sls:5:6: `nothing` is undefined");
     let error = tree_error(&[("a.sls", "\n{% include 'none.sls' %}\n")]);
     assert!(error.starts_with("/srv/pillar/a.sls:2:4: "), "{error}");
 }
