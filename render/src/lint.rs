@@ -22,12 +22,28 @@ pub struct Finding {
     pub grain: Option<String>,
 }
 
-/// Returns what of a file will not render.
+/// The first line of a value that somebody has encrypted for Salt's renderer `gpg`.
+const ENCRYPTED: &str = "-----BEGIN PGP MESSAGE-----";
+
+/// Returns what of a file will not render, and the encrypted values that will stay encrypted.
 pub fn lint(path: &str, text: &str) -> Vec<Finding> {
     let kind = match header(text) {
         Ok(kind) => kind,
         Err(message) => return vec![Finding::at(text, 0, message)],
     };
+    let encrypted = text.match_indices(ENCRYPTED).map(|(at, _)| {
+        let why = "a minion gets this PGP message as it is, since the master decrypts nothing: have a program of ext_pillar call gpg";
+        Finding::at(text, at, why.to_owned())
+    });
+    let mut findings: Vec<Finding> = encrypted.collect();
+    findings.extend(unrendered(path, text, kind));
+    findings.sort_by_key(|finding| (finding.line, finding.column));
+    findings.dedup();
+    findings
+}
+
+/// Returns what of a file will not render.
+fn unrendered(path: &str, text: &str, kind: Header) -> Vec<Finding> {
     if kind == Header::Yaml || !is_template(text) {
         let error = saline_data::yaml::parse(text).err();
         let finding = error.map(|error| Finding {
@@ -45,10 +61,13 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
     };
     let renderer = Renderer::new();
     let absent = |named: &&syntax::Named| {
-        named.kind == NameKind::GrainWithDefault || !renderer.has(named.kind, &named.name)
+        let is_told = matches!(
+            named.kind,
+            NameKind::GrainWithDefault | NameKind::FormattedText
+        );
+        is_told || !renderer.has(named.kind, &named.name)
     };
-    let mut findings: Vec<Finding> = read
-        .names
+    read.names
         .iter()
         .filter(absent)
         .map(|named| {
@@ -60,6 +79,9 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
                     "the grain {name} is not in trusted_grains, so every minion gets the default here: list it there, or use what \
                      minions.d assigns"
                 ),
+                NameKind::FormattedText => {
+                    "% formats no text here: write '…'|format(x) in the place of '…' % x".to_owned()
+                }
                 NameKind::SaltFunction => format!(
                     "{name} is not there in templates, which call {}",
                     FUNCTIONS.join(", ")
@@ -70,10 +92,7 @@ pub fn lint(path: &str, text: &str) -> Vec<Finding> {
                 ..Finding::at(text, tags.original(named.at), message)
             }
         })
-        .collect();
-    findings.sort_by_key(|finding| (finding.line, finding.column));
-    findings.dedup();
-    findings
+        .collect()
 }
 
 impl Finding {
@@ -143,6 +162,29 @@ mod tests {
             ("a: b: c\n", vec!["1:5: "]),
             ("#!py\n", vec!["1:1: the renderer \"py\" is absent"]),
             ("\n{% if x %}", vec!["2:"]),
+            (
+                "a: {{ '%s-%s' % (1, 2) }}\nb: {{ 7 % 4 }}{% set x = y|default('%d' % z) %}\n",
+                vec![
+                    "1:7: % formats no text here: write '…'|format(x)",
+                    "2:36: % formats no text here",
+                ],
+            ),
+            (
+                "a: |\n  -----BEGIN PGP MESSAGE-----\n\n  x\n  -----END PGP MESSAGE-----\nb: {{ x|nosuch }}\nc: |\n    -----BEGIN PGP MESSAGE-----\n",
+                vec![
+                    "2:3: a minion gets this PGP message as it is",
+                    "6:9: the filter nosuch is absent",
+                    "8:5: a minion gets this PGP message as it is",
+                ],
+            ),
+            (
+                "#!yaml\na: |\n  -----BEGIN PGP MESSAGE-----\n",
+                vec!["3:3: a minion gets this PGP message as it is"],
+            ),
+            (
+                "#!yaml|gpg\n-----BEGIN PGP MESSAGE-----\n",
+                vec!["1:1: the renderer \"gpg\" is absent"],
+            ),
             (
                 "{% load_yaml as x %}{% endload %}{{ x|nosuch }}\n{% if x is nosuch %}{% endif %}{{ salt['cmd.run']('id') }}{{ salt.mine.get('x') }}",
                 vec![

@@ -428,7 +428,7 @@ impl Renderer {
             NameKind::Filter => "{{ name is filter }}",
             NameKind::Test => "{{ name is test }}",
             NameKind::SaltFunction => return crate::salt_functions::FUNCTIONS.contains(&name),
-            NameKind::GrainWithDefault => return true,
+            NameKind::GrainWithDefault | NameKind::FormattedText => return true,
         };
         let answer = self
             .environment

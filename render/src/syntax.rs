@@ -87,6 +87,8 @@ pub(crate) enum NameKind {
     SaltFunction,
     /// A grain that has a default where a minion does not have it.
     GrainWithDefault,
+    /// A text of the template before `%`, which formats in Python.
+    FormattedText,
 }
 
 /// Returns the template with these filters, and the names that it uses.
@@ -411,6 +413,11 @@ impl Walk {
             }
             Expr::UnaryOp(it) => self.expression(&it.expr, Use::Passed),
             Expr::BinOp(it) => {
+                if let (BinOpKind::Rem, Expr::Const(text)) = (it.op, &it.left)
+                    && let (Some(name), Some(at)) = (text.value.as_str(), begin(&it.left))
+                {
+                    self.name(NameKind::FormattedText, name, at);
+                }
                 let inner = match it.op {
                     BinOpKind::ScAnd | BinOpKind::ScOr | BinOpKind::Concat | BinOpKind::Add => used,
                     _ => Use::Read,
