@@ -14,6 +14,7 @@
 //! | [`net`] | resolving, binding, and the files of Unix sockets |
 //! | `wire` | frames, and the buffers that they are read from and written to |
 //! | `state` | the state machines: they take events and the time, and do no input or output |
+//! | [`shared_socket`] | virtual connections over a socket of datagrams, for backends that have no other |
 //! | `client`, `server` | drive the state machines with Tokio |
 //! | `fuzzing` | the reader of frames, for the fuzz targets |
 //!
@@ -49,6 +50,7 @@ mod lifetime;
 pub mod net;
 mod pipe;
 mod server;
+pub mod shared_socket;
 mod state;
 mod stream_pipe;
 mod wire;
