@@ -227,6 +227,26 @@ mod tests {
         assert!(timer.is_dead_at_look(start + seconds(21), Duration::ZERO));
     }
 
+    /// A server looks at thousands of peers: at one that talks once in half of its time, at a silent one in steps.
+    #[test]
+    fn a_peer_is_looked_at_no_oftener_than_its_silence_asks_for() {
+        let start = Clock.now();
+        let mut timer = IdleTimer::new(start, DEAD);
+        assert_eq!(timer.deadline(), start + DEAD / 2);
+        timer.heard(start + DEAD / 2);
+        assert!(!timer.is_dead(start + DEAD / 2));
+        assert_eq!(timer.deadline(), start + DEAD);
+        assert!(!timer.is_dead(start + DEAD));
+        assert_eq!(timer.deadline(), start + DEAD + DEAD / 8);
+    }
+
+    #[test]
+    fn a_look_that_is_a_little_late_gives_no_time() {
+        let start = Clock.now();
+        let mut timer = IdleTimer::new(start, DEAD);
+        assert!(timer.is_dead_at_look(start + DEAD, DEAD / 16));
+    }
+
     #[test]
     fn each_end_pings_as_often_as_either_wants_within_reason() {
         let mut limits = Limits::default();

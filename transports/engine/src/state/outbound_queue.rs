@@ -271,21 +271,19 @@ impl OutboundQueue {
         while size < BOUNDARY
             && let Some(next) = self.publications.pop_front()
         {
-            let (messages, bytes) = match &next {
-                Queued::Publication(frame) => (1, frame.size),
-                Queued::Confirmation { .. } => {
-                    self.owed -= OVERHEAD;
-                    (0, 0)
+            size += REQUEST_HEADER;
+            match &next {
+                Queued::Publication(frame) => {
+                    size += frame.size;
+                    self.messages -= 1;
+                    self.bytes -= frame.size;
                 }
+                Queued::Confirmation { .. } => self.owed -= OVERHEAD,
                 Queued::Lost(lost) => {
                     self.losses -= lost.len();
                     self.owed -= OVERHEAD * lost.len();
-                    (0, 0)
                 }
-            };
-            size += REQUEST_HEADER * messages.max(1) + bytes;
-            self.messages -= messages;
-            self.bytes -= bytes;
+            }
             drained.publications.push(next);
         }
         drained.has_room = was_overdrawn && !self.is_overdrawn();

@@ -299,6 +299,37 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_put_back_comes_behind_those_that_were_held_back_before_it() {
+        let mut table = RequestTable::<()>::default();
+        let ids = ["long", "b", "c"].map(|payload| insert(&mut table, payload));
+        assert_eq!(take_small(&mut table, 1), Some((ids[1], "b".into())));
+        table.release_held();
+        table.put_back(ids[1], "b".into());
+        let order = std::iter::from_fn(|| take(&mut table));
+        assert!(order.map(|(id, _)| id).eq(ids));
+    }
+
+    /// Otherwise a thousand callers that go together would each look at all the others.
+    #[test]
+    fn numbers_are_swept_when_they_are_many_and_those_that_wait_stay() {
+        let mut table = RequestTable::<()>::default();
+        let first = insert(&mut table, "first");
+        let gone = |table: &mut RequestTable<()>| {
+            let id = insert(table, "gone");
+            table.release(id);
+        };
+        (0..65).for_each(|_| gone(&mut table));
+        assert_eq!(table.queue.len(), 66, "twice what waits, and 64 more");
+        gone(&mut table);
+        assert_eq!(table.queue, [first]);
+        let ids: Vec<u64> = (0..1100).map(|_| insert(&mut table, "waits")).collect();
+        for id in &ids[..100] {
+            table.release(*id);
+        }
+        assert_eq!(table.queue.len(), 1101);
+    }
+
+    #[test]
     fn callers_that_go_together_leave_no_numbers() {
         let mut table = RequestTable::<()>::default();
         let ids: Vec<u64> = (0..1000).map(|_| insert(&mut table, "gone")).collect();

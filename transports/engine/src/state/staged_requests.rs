@@ -75,3 +75,30 @@ impl Unsent for StagedRequests {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::state::testing::Accepts;
+    use crate::wire::frame::REQUEST_HEADER;
+
+    #[test]
+    fn a_request_of_which_nothing_was_accepted_is_not_sent() {
+        let mut staged = StagedRequests::default();
+        (1..=2).for_each(|id| staged.push(id, Bytes::from_static(b"four")));
+        let mut pipe = Accepts::default();
+        let mut write = |staged: &mut StagedRequests, most| {
+            pipe.most = most;
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = staged.buffer.poll_write(&mut cx, &mut pipe);
+            staged.note_written();
+            [1, 2].map(|id| staged.holds_any(&[id]))
+        };
+        // A pipe that takes nothing more ends a write.
+        assert_eq!(write(&mut staged, 0), [true, true]);
+        assert_eq!(write(&mut staged, REQUEST_HEADER + 4), [false, true]);
+        assert_eq!(write(&mut staged, 1), [false, false]);
+    }
+}

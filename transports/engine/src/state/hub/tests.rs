@@ -215,6 +215,9 @@ impl Run {
             }
         }
         for client in self.places.iter_mut().flatten() {
+            let number = client.handle.0;
+            let found = self.hub.get(number).map(|(number, _)| *number);
+            assert_eq!(found, Some(number));
             // As the server does after it queued something.
             if client.handle.1.borrow_mut().take_wake(0) {
                 client.sleeps = false;

@@ -128,6 +128,7 @@ impl Run {
     fn resume(&mut self, named: Option<u64>) {
         if let Some(named) = named {
             assert_eq!(self.line.pop_front(), Some(named), "out of its turn");
+            assert!(self.free() > 0, "its turn brings it nothing");
             let found = self.connections.iter_mut().find(|one| one.number == named);
             let found = found.expect("one that has gone was named");
             assert_eq!(found.waits, Waits::InLine);

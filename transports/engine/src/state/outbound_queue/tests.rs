@@ -1,6 +1,7 @@
 //! What one client can make the server hold. What clients are owed otherwise is in the hub's model.
 
 use super::*;
+use crate::state::BATCH;
 use saline_protocol::transport::AdmissionLimits;
 
 /// Everything that the queue holds, as the bytes that it is written as.
@@ -108,6 +109,14 @@ fn who_is_admitted_is_told_once_and_before_anything_else() {
 }
 
 #[test]
+fn who_is_admitted_is_told_although_nothing_else_waits() {
+    let limits = with_admission();
+    let mut queue = queue(&limits);
+    queue.admit(&limits, true);
+    assert_eq!(queue.drain(0, &mut Drained::default()), Next::Write);
+}
+
+#[test]
 fn a_reader_that_waits_is_told_once_that_there_is_room() {
     let mut queue = queue(&Limits::default());
     let mut drained = Drained::default();
@@ -155,7 +164,8 @@ fn losses_are_owed_as_well() {
 /// What is small fits between what is large and does not, so that losses have no neighbours to join.
 #[test]
 fn losses_beside_what_fits_are_bounded() {
-    const SUBSCRIPTIONS: u64 = 10;
+    // So that a group of losses reaches the bound exactly.
+    const SUBSCRIPTIONS: u64 = 8;
     let mut limits = Limits::default();
     (
         limits.subscriber_queue_messages,
@@ -175,7 +185,7 @@ fn losses_beside_what_fits_are_bounded() {
             .count();
     }
     assert!(lost > 2 * MAX_LOSSES);
-    assert!(queue.losses < MAX_LOSSES + SUBSCRIPTIONS as usize);
+    assert_eq!(queue.losses, MAX_LOSSES);
     let groups = queue.publications.iter().filter_map(|queued| match queued {
         Queued::Lost(lost) => Some(lost),
         _ => None,
@@ -191,6 +201,40 @@ fn losses_beside_what_fits_are_bounded() {
     encoded(&mut queue);
     assert_eq!(queue.losses, 0);
     assert_eq!(queue.publish(1000, &small, 1), EnqueueResult::Queued);
+}
+
+#[test]
+fn a_loss_that_was_written_counts_no_more() {
+    let mut limits = Limits::default();
+    limits.subscriber_queue_messages = 1;
+    let mut queue = queue(&limits);
+    let publication = PublicationFrame::new(&"t".parse().unwrap(), Bytes::new());
+    queue.publish(1, &publication, 1);
+    assert_eq!(queue.publish(2, &publication, 1), EnqueueResult::Dropped);
+    encoded(&mut queue);
+    assert_eq!((queue.losses, queue.waiting()), (0, 0));
+}
+
+/// What is waiting tells a writer whether a burst still grows, so the smallest message counts.
+#[test]
+fn an_empty_publication_waits_as_well() {
+    let mut queue = queue(&Limits::default());
+    let publication = PublicationFrame::new(&"t".parse().unwrap(), Bytes::new());
+    for number in 1..=3 {
+        queue.publish(number, &publication, 1);
+        assert_eq!(queue.waiting(), number as usize * REQUEST_HEADER);
+    }
+}
+
+#[test]
+fn a_writer_gathers_answers_until_they_are_a_batch() {
+    let mut queue = queue(&Limits::default());
+    queue.drain(0, &mut Drained::default());
+    assert!(!queue.is_gathering(), "there is nothing yet");
+    assert!(queue.take_wake(1));
+    assert!(queue.is_gathering());
+    assert!(queue.take_wake(BATCH));
+    assert!(!queue.is_gathering());
 }
 
 #[test]

@@ -412,3 +412,36 @@ proptest! {
         run.finish();
     }
 }
+
+/// Whoever watches deadlines is woken for an earlier one alone, not for each of a burst.
+#[test]
+fn a_deadline_that_is_watched_already_wakes_nobody() {
+    let mut pending = PendingRequests::default();
+    let deadline = Clock.now() + Duration::from_secs(9);
+    let mut submit = |deadline| pending.submit(Bytes::new(), deadline, ()).unwrap();
+    assert!(submit(deadline).is_earliest);
+    assert!(!submit(deadline).is_earliest);
+    assert!(submit(deadline - Duration::from_secs(1)).is_earliest);
+}
+
+#[test]
+fn a_request_that_was_taken_ends_with_the_error_that_it_met() {
+    let (mut pending, now, mut settled) = (PendingRequests::default(), Clock.now(), Vec::new());
+    let deadline = now + Duration::from_secs(9);
+    let ids = ["taken", "queued"].map(|payload| {
+        let queued = pending.submit(payload.into(), deadline, payload);
+        queued.unwrap().id
+    });
+    assert!(pending.take(LARGEST, now, &mut settled).is_some());
+    assert_eq!(ids.map(|id| pending.is_taken(id)), [true, false]);
+    for id in ids {
+        pending.fail(id, Error::new(ErrorKind::TooLarge, "refused"), &mut settled);
+    }
+    assert_eq!(settled, ["taken"]);
+    let outcomes = ids.map(|id| {
+        pending
+            .fetch(id, |_| {})
+            .map(|outcome| outcome.unwrap_err().kind())
+    });
+    assert_eq!(outcomes, [Some(ErrorKind::TooLarge), None]);
+}
