@@ -1,5 +1,6 @@
 //! Compiles the pillar of one minion.
 
+mod check;
 mod files;
 mod names;
 mod top_files;
@@ -149,14 +150,14 @@ pub fn compile(
 /// What is done with each file that a top file names, for whichever minion it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It is looked for.
+    /// It is looked for, and rendered without an error that counts.
     IsThere,
     /// It is rendered, with what it includes.
     Renders,
 }
 
-/// Checks all files that the top files name, also those whose targets do not include the minion, for which they are rendered.
-/// Returns what is wrong, a line each.
+/// Checks all files that the top files name, also those whose targets do not include the minion, for which they are rendered, and
+/// renders those that are reached from none of them. Returns what is wrong, a line each.
 pub fn check_all(
     check: Check,
     subject: Subject<'_>,
@@ -170,19 +171,15 @@ pub fn check_all(
                 break;
             }
             let (environment, named) = (&chosen.environment, chosen.place_of(file));
-            match check {
-                Check::IsThere => {
-                    compiler.find(environment, &file.sls, named);
-                }
-                // Each by itself: no other file gives it what it lacks.
-                Check::Renders => {
-                    compiler.rendered = 0;
-                    compiler.again = 0;
-                    compiler.named_file(environment, &file.sls, named, &mut Files::new());
-                }
+            let before = compiler.errors.len();
+            compiler.check_file(environment, &file.sls, named);
+            if check == Check::IsThere {
+                compiler.errors.truncate(before);
+                compiler.find(environment, &file.sls, named);
             }
         }
     }
+    compiler.check_others();
     let mut told = HashSet::new();
     compiler.errors.retain(|error| told.insert(error.clone()));
     compiler.errors
@@ -250,6 +247,8 @@ struct Compiler<'a> {
     including: Vec<String>,
     /// How many errors had their places looked for.
     places: usize,
+    /// The top files that were read and the files that were checked, with their environments.
+    seen: HashSet<(String, String)>,
 }
 
 /// The key under which a file names those that it includes.
@@ -270,6 +269,7 @@ impl<'a> Compiler<'a> {
             again: 0,
             including: Vec::new(),
             places: 0,
+            seen: HashSet::new(),
         }
     }
 

@@ -79,6 +79,31 @@ fn the_example_of_the_page_is_what_the_master_compiles() {
         .find_map(|block| block.strip_prefix("$ saline-run pillar.lint\n"));
     assert_eq!(Some(said.as_str()), of_page);
 
+    // No top file reaches it. What is wrong is told once.
+    let other = "a: {{ b }}\nc: {{ '%s' % 1 }}\nd: |\n  -----BEGIN PGP MESSAGE-----\n";
+    fs::write(&path, other).unwrap();
+    let said = json(&runner(&fleet, &["pillar.lint", "--out", "json"]).expect(1));
+    let error = format!("{path}:1:7: `b` is undefined");
+    assert_eq!(
+        said["_errors"],
+        serde_json::json!({error: ["no accepted minion"]})
+    );
+    let findings: Vec<&str> = said[&path]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    assert!(
+        findings[0].starts_with("2:7: % formats no text here"),
+        "{findings:?}"
+    );
+    assert!(
+        findings[1].starts_with("4:3: a minion gets this PGP message as it is"),
+        "{findings:?}"
+    );
+    assert_eq!(findings.len(), 2);
+
     // What no file says by itself shows in the pillars of minions.
     fs::remove_file(path).unwrap();
     assert_eq!(runner(&fleet, &["pillar.lint"]).expect(0).stderr, "");

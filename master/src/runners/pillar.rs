@@ -1,6 +1,6 @@
 //! `pillar`: the pillars of minions, as the master compiles them now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use saline_data::{Value, masked};
@@ -112,11 +112,11 @@ async fn show_top(
 }
 
 /// Looks through the files of `pillar_roots` for what will not render, without rendering them: syntax errors, filters and
-/// functions that are absent, other renderers such as `#!py`. Then compiles the pillar of each minion with an accepted key, for half a
-/// minute at most; no minion is told. Where there is no such minion, or `grains` are given, it renders each file that top files name, for
-/// whichever minion it is, for a minion that is made up. Returns the files with findings, each as `LINE:COLUMN: what`, and under
-/// `_errors` what is wrong with pillars, each with the minions that it is wrong for. Fails if there is anything. `saltenv` names one
-/// environment; otherwise all are looked through.
+/// functions that are absent, other renderers such as `#!py`; and for PGP messages, which stay as they are. Then compiles the pillar of
+/// each minion with an accepted key, for half a minute at most; no minion is told. Files that no top file reaches are rendered for a
+/// minion that is made up. Where there is no accepted minion, or `grains` are given, so is each file that top files name, for whichever
+/// minion it is. Returns the files with findings, each as `LINE:COLUMN: what`, and under `_errors` what is wrong with pillars, each with
+/// the minions that it is wrong for. Fails if there is anything. `saltenv` names one environment; otherwise all are looked through.
 ///
 /// grains
 ///     The grains of the made-up minion, a mapping, which may also have its `id`. It is believed all of them. Those of
@@ -144,6 +144,11 @@ async fn lint(
     let believed = grains.iter().flatten().map(|(name, _)| name.clone());
     let believed = believed.collect();
     let files = run.parts.pillars.lint(saltenv.clone(), believed).await?;
+    let lines = files.iter().flat_map(|LintedFile { path, findings }| {
+        let findings = findings.iter();
+        findings.map(move |finding| format!("{path}:{finding}"))
+    });
+    let told: HashSet<String> = lines.collect();
     let shown = files.into_iter().map(|LintedFile { path, findings }| {
         let findings = findings.into_iter();
         (path, Value::texts(findings))
@@ -157,6 +162,9 @@ async fn lint(
     let mut errors = errors_of_minions(run, &accepted, saltenv.clone()).await?;
     let grains = grains.unwrap_or_default();
     for error in run.parts.pillars.check_all(check, saltenv, grains).await? {
+        if told.contains(&error) {
+            continue;
+        }
         let found = errors.entry(error).or_default();
         if found.named.is_empty() {
             found.named.push(wrong_for.to_owned());

@@ -156,6 +156,7 @@ impl Compiler<'_> {
                     request: Rc::new(request),
                     content: Rc::new(content),
                 };
+                self.seen.insert((environment.to_owned(), sls.to_owned()));
                 self.check_sections(&top);
                 Some(top)
             }

@@ -285,20 +285,50 @@ fn files_are_checked_for_all_targets_and_each_by_itself() {
         ),
         ("base/two.sls", "two: {{ x }}\n"),
         ("base/db.sls", "include: [missing]\n"),
+        ("base/left/over.sls", "a: {{ b }}\n"),
+        ("base/left/whole.sls", "include: [.part]\n"),
+        ("base/left/part.sls", "c: 1\n"),
     ]);
+    let left_over = "/srv/pillar/left/over.sls:1:7: `b` is undefined";
     let check = |check| {
         with_subject(MergingStrategy::Smart, false, |subject, options| {
             check_all(check, subject, options, &tree)
         })
     };
     let gone = "/srv/pillar/top.sls:3:13: base has no file gone.sls and no gone/init.sls";
-    assert_eq!(check(Check::IsThere), [gone]);
+    assert_eq!(check(Check::IsThere), [gone, left_over]);
     assert_eq!(
         check(Check::Renders),
         [
             "/srv/pillar/two.sls:1:9: `x` is undefined",
             "/srv/pillar/db.sls:1:11: base has no file missing.sls and no missing/init.sls",
             gone,
+            left_over,
+        ]
+    );
+}
+
+#[test]
+fn what_is_reached_from_a_top_file_is_not_checked_by_itself() {
+    let tree = tree(&[
+        ("base/top.sls", "include: [tops.more]\nbase: {db1: [a]}\n"),
+        (
+            "base/tops/more.sls",
+            "include: [none]\n{{ 'base' }}: {'*': [b]}\n",
+        ),
+        ("base/a.sls", "include:\n  - x:\n      defaults: {y: 1}\n"),
+        ("base/x.sls", "x: {{ y }}\n"),
+        ("base/b.sls", ""),
+        ("dev/c.sls", "include: ['.d']\n"),
+    ]);
+    let checked = with_subject(MergingStrategy::Smart, false, |subject, options| {
+        check_all(Check::IsThere, subject, options, &tree)
+    });
+    assert_eq!(
+        checked,
+        [
+            "/srv/pillar/tops/more.sls:1:11: base has no file none.sls and no none/init.sls",
+            "/srv/pillar/c.sls:1:11: dev has no file d.sls and no d/init.sls"
         ]
     );
 }
