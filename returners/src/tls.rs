@@ -2,6 +2,7 @@
 //!
 //! TLS 1.3, and always with a certificate for the server's name.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +47,12 @@ fn read(authorities: Option<PathBuf>) -> Result<Arc<ClientConfig>, String> {
             "the authorities of the server's certificate (sslrootcert) cannot be read from {shown}: {error}"
         )
     };
-    let pem = std::fs::read(&path).map_err(|error| unread(&error))?;
+    let pem = std::fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            unread(&"the user that the master runs as may not; let that user read the file and enter its folders")
+        }
+        _ => unread(&error),
+    })?;
     let mut store = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| unread(&error))?;

@@ -118,6 +118,9 @@ fn remedy(error: &Error) -> &'static str {
         )) => {
             "; name the file with the authority of that server's certificate in returner.postgres.sslrootcert"
         }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => "; that server needs a new certificate (or this machine's clock is wrong)",
         Some(rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)) => {
             "; the server has to speak TLS 1.3 (ssl_max_protocol_version in its postgresql.conf)"
         }

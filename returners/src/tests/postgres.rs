@@ -229,6 +229,18 @@ async fn is_not_delivered(mut database: Box<dyn Destination>, why: &[&str]) {
     assert!(why.iter().all(|part| told.contains(part)), "{told}");
 }
 
+/// Gives a server this certificate, and returns its options.
+fn with_tls(place: &Path, certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> String {
+    let (certificate_file, key_file) = (place.join("server.pem"), place.join("server.key"));
+    std::fs::write(&certificate_file, certificate.pem()).unwrap();
+    saline_private_files::write(&key_file, key.serialize_pem().as_bytes()).unwrap();
+    format!(
+        "-c listen_addresses=localhost -c ssl=on -c ssl_cert_file={} -c ssl_key_file={}",
+        certificate_file.display(),
+        key_file.display()
+    )
+}
+
 #[tokio::test]
 async fn a_server_over_tls_must_have_a_certificate_of_an_authority_for_its_name() {
     let key = rcgen::KeyPair::generate().unwrap();
@@ -238,16 +250,7 @@ async fn a_server_over_tls_must_have_a_certificate_of_an_authority_for_its_name(
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, certificate.pem()).unwrap();
     let port = free_port();
-    let options = |place: &Path| {
-        let (certificate_file, key_file) = (place.join("server.pem"), place.join("server.key"));
-        std::fs::write(&certificate_file, certificate.pem()).unwrap();
-        saline_private_files::write(&key_file, key.serialize_pem().as_bytes()).unwrap();
-        format!(
-            "-c listen_addresses=localhost -c ssl=on -c ssl_cert_file={} -c ssl_key_file={}",
-            certificate_file.display(),
-            key_file.display()
-        )
-    };
+    let options = |place: &Path| with_tls(place, &certificate, &key);
     let Some(server) = PostgresServer::start_on(port, options) else {
         return;
     };
@@ -279,6 +282,27 @@ async fn a_server_over_tls_must_have_a_certificate_of_an_authority_for_its_name(
     let encrypted = "SELECT version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
                      WHERE application_name = 'saline-master'";
     assert_eq!(server.query(encrypted), "TLSv1.3");
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_told_with_what_to_do() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let certificate = params.self_signed(&key).unwrap();
+    let port = free_port();
+    let options = |place: &Path| with_tls(place, &certificate, &key);
+    let Some(server) = PostgresServer::start_on(port, options) else {
+        return;
+    };
+    let authority = server.socket_folder().join("ca.pem");
+    std::fs::write(&authority, certificate.pem()).unwrap();
+    let told = [
+        "invalid peer certificate",
+        "; that server needs a new certificate",
+    ];
+    is_not_delivered(over_tls("localhost", port, Some(&authority)), &told).await;
 }
 
 #[tokio::test]
