@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::index::FileRange;
 use super::record::{self, Marker, Record};
 
 use saline_messages::random;
+use saline_protocol::transport::{Clock, Instant};
 
 /// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
@@ -21,6 +23,10 @@ const FILE_HEADER: u64 = 16;
 
 /// How much is read at once to find a record behind damaged bytes.
 const SEARCHED: usize = 64 * 1024;
+
+/// How long a compaction that failed is not tried again: a disk that had no room for the new file rarely has it a second later, and
+/// each attempt writes until it is full.
+pub(super) const COMPACTED_AGAIN: Duration = Duration::from_secs(60);
 
 /// The most damaged spools that are kept.
 const DAMAGED_KEPT: u32 = 8;
@@ -37,6 +43,8 @@ pub struct SpoolFile {
     length: u64,
     /// The length after the last compaction.
     compacted: u64,
+    /// Until when it is not compacted again, since the last attempt failed.
+    left_alone_until: Option<Instant>,
     /// Whether bytes that are no record may follow `length`.
     dirty: bool,
     /// Whether a loss of power may take the file, or put the one before in its place: the folder was not synced since.
@@ -67,6 +75,7 @@ impl SpoolFile {
             marker: None,
             length: 0,
             compacted: 0,
+            left_alone_until: None,
             dirty: false,
             unsynced_name: false,
         }
@@ -269,36 +278,40 @@ impl SpoolFile {
         })
     }
 
-    /// Whether the file has grown so much that it should be compacted.
+    /// Whether the file has grown so much that it should be compacted now.
     pub fn has_grown(&self) -> bool {
         self.length > SMALL.max(self.compacted.saturating_mul(2))
+            && self
+                .left_alone_until
+                .is_none_or(|until| Clock.now() >= until)
     }
 
     /// Replaces the file with a new one that `keep` writes, given the old one to read from. The
     /// replacement is atomic.
     ///
     /// # Errors
-    /// When the disk does not take the new file; the old one is unchanged.
+    /// When the disk does not take the new file; the old one is unchanged, nothing is left of the new one, and the file does
+    /// not count as grown for a minute.
     pub fn rewrite(
         &mut self,
         keep: impl FnOnce(&mut Self, &mut Self) -> io::Result<()>,
     ) -> io::Result<()> {
         let fresh = self.path.with_extension("new");
-        match std::fs::remove_file(&fresh) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut new = Self::new(fresh.clone(), false);
-        new.file()?;
-        keep(self, &mut new)?;
-        // Always, or a loss of power could leave the new name with nothing behind it.
-        new.file()?.0.sync_all()?;
-        std::fs::rename(&fresh, &self.path)?;
+        let new = match self.write_new(&fresh, keep) {
+            Ok(new) => new,
+            Err(error) => {
+                self.left_alone_until = Some(Clock.after(COMPACTED_AGAIN));
+                // What was written of it would take the room of the next records.
+                let _ = std::fs::remove_file(&fresh);
+                return Err(error);
+            }
+        };
         // From here on the new file is the spool, whatever fails.
         self.open = new.open;
         self.marker = new.marker;
         self.length = new.length;
         self.compacted = new.length;
+        self.left_alone_until = None;
         self.dirty = false;
         self.unsynced_name = true;
         match sync_folder(&self.path) {
@@ -309,6 +322,25 @@ impl SpoolFile {
             ),
         }
         Ok(())
+    }
+
+    /// Writes the file that replaces this one at `fresh`, and gives it the name of this one.
+    fn write_new(
+        &mut self,
+        fresh: &Path,
+        keep: impl FnOnce(&mut Self, &mut Self) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        match std::fs::remove_file(fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut new = Self::new(fresh.to_owned(), false);
+        new.file()?;
+        keep(self, &mut new)?;
+        // Always, or a loss of power could leave the new name with nothing behind it.
+        new.file()?.0.sync_all()?;
+        std::fs::rename(fresh, &self.path)?;
+        Ok(new)
     }
 }
 

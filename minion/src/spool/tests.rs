@@ -1,6 +1,10 @@
+use std::time::Duration;
+
+use super::file::COMPACTED_AGAIN;
 use super::*;
 use proptest::prelude::*;
 use saline_messages::{Arguments, MustClaim};
+use saline_protocol::transport::Clock;
 use saline_targeting::Target;
 
 fn jid(number: u64) -> Jid {
@@ -378,6 +382,33 @@ fn a_refused_return_is_kept_and_sent_again_when_the_master_asks() {
     let spool = folder.open();
     assert_eq!((spool.take_unsent(), spool.aside()), (None, Vec::new()));
     assert!(spool.is_seen(&jid(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_for_which_there_is_no_room_leaves_nothing_and_is_not_tried_again_at_once() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    for number in 1..400 {
+        spool.begin(&job(number)).unwrap();
+        spool.finish(returned(number, &"x".repeat(300)));
+    }
+    let (grown, new) = (folder.size(), folder.path().with_extension("new"));
+    assert!(lock(&spool.file).has_grown());
+    let no_room = |_: &mut SpoolFile, new: &mut SpoolFile| {
+        new.append(&Record::Stopped, false)?;
+        Err(io::ErrorKind::StorageFull.into())
+    };
+    lock(&spool.file).rewrite(no_room).unwrap_err();
+    assert!(!new.exists());
+    Clock
+        .pause(COMPACTED_AGAIN - Duration::from_millis(1))
+        .await;
+    let all: Vec<_> = (1..400).map(jid).collect();
+    spool.done(&all, None, 1);
+    assert!(folder.size() > grown);
+    Clock.pause(Duration::from_millis(1)).await;
+    spool.note_heartbeat(None);
+    assert!(folder.size() < grown / 2, "{}", folder.size());
 }
 
 #[test]
