@@ -135,14 +135,15 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*number), rest))
 }
 
-/// Returns the text of a refusal, as far as it can be shown.
+/// Returns the text of a refusal, as far as it can be shown, in at most [`MAX_REASON`] bytes.
 fn reason(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(MAX_REASON)];
     let shown = |c: &char| !c.is_control();
-    String::from_utf8_lossy(bytes)
-        .chars()
-        .filter(shown)
-        .collect()
+    let text = String::from_utf8_lossy(bytes);
+    let mut reason: String = text.chars().filter(shown).collect();
+    // A byte that is no UTF-8 is three of the character that replaces it.
+    reason.truncate(reason.floor_char_boundary(MAX_REASON));
+    reason
 }
 
 fn name(bytes: &[u8]) -> Option<&str> {
@@ -267,5 +268,12 @@ mod tests {
             panic!("another kind");
         };
         assert_eq!(why.len(), MAX_REASON - 2);
+    }
+
+    #[test]
+    fn a_refusal_that_is_no_text_is_no_longer_than_another() {
+        let why = reason(&[0xff; 2 * MAX_REASON]);
+        assert_eq!(why, "\u{fffd}".repeat(MAX_REASON / 3));
+        assert_eq!(reason(why.as_bytes()), why);
     }
 }
