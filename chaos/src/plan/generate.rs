@@ -65,22 +65,23 @@ fn faults(spec: &PlanSpec, random: &mut Random) -> Vec<FaultPlan> {
     let mut free: BTreeMap<Occupied, Duration> = BTreeMap::new();
     let mut deck: Vec<FaultKind> = Vec::new();
     let mut cursor = Duration::from_millis(1500);
-    let mut skipped = 0;
+    let (mut skipped, mut bursts) = (0, 0);
     while cursor < spec.length && skipped < 64 {
         if deck.is_empty() {
             deck = new_deck(spec, random);
         }
         let Some(kind) = deck.pop() else { break };
-        let token = missed_token(faults.len());
-        let (fault, lasts) = draw(kind, spec, token, random);
+        let (fault, lasts) = draw(kind, spec, missed_token(bursts), random);
         let occupied = Occupied::by(fault, random.percent(50));
         let from = occupied.iter().filter_map(|what| free.get(what)).max();
         let at = cursor.max(from.copied().unwrap_or_default());
         if at + lasts > spec.length {
-            // A shorter one may still fit.
+            // A shorter one may still fit, or one of a process that is free earlier: the master is soon taken until the end.
             skipped += 1;
             continue;
         }
+        skipped = 0;
+        bursts += usize::from(kind == FaultKind::MissedJobs);
         for what in occupied {
             free.insert(what, at + lasts + CALM);
         }
@@ -109,7 +110,7 @@ fn new_deck(spec: &PlanSpec, random: &mut Random) -> Vec<FaultKind> {
     deck
 }
 
-/// Returns the first token of the jobs that the fault of this number has, if it has any.
+/// Returns the first token of the jobs of the burst with this number.
 fn missed_token(number: usize) -> Token {
     let (first, each) = MISSED_TOKENS;
     let room = (1_000_000 - first) / each;
@@ -287,6 +288,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_hour_has_faults_of_minions_until_its_end_and_no_token_twice() {
+        let plan = generate(&spec(7, 3600));
+        let minute = Duration::from_secs(60);
+        for end in (1..=60).map(|minutes| minutes * minute) {
+            let of_minions = plan
+                .faults
+                .iter()
+                .filter(|one| one.fault.minion().is_some());
+            let within = of_minions.filter(|one| one.at < end && one.at + minute >= end);
+            assert!(within.count() > 10, "before {end:?}");
+        }
+        let bursts = plan.faults.iter().filter_map(|one| match one.fault {
+            Fault::MissedJobs(_, jobs, first) => Some((first, jobs)),
+            _ => None,
+        });
+        let mut bursts: Vec<_> = bursts.collect();
+        bursts.sort_unstable();
+        let all_differ = |pair: &[(Token, usize)]| pair[0].0.0 + pair[0].1 as u32 <= pair[1].0.0;
+        assert!(bursts.windows(2).all(all_differ), "{bursts:?}");
+        let last = plan.jobs.last().map(|job| job.token);
+        assert!(last < bursts.first().map(|(first, _)| *first));
     }
 
     #[test]
