@@ -113,6 +113,15 @@ impl Growth {
         Ok(())
     }
 
+    /// Returns the growth of the last `rounds` rounds alone.
+    #[must_use]
+    pub fn of_the_last(&self, rounds: usize) -> Self {
+        let first = self.rounds.len().saturating_sub(rounds);
+        Self {
+            rounds: self.rounds[first..].to_vec(),
+        }
+    }
+
     /// Fails when all rounds of `steps` steps but a few took more than `bytes` a step each.
     ///
     /// # Errors

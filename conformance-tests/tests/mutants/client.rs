@@ -222,8 +222,9 @@ impl Client for WrongClient {
                 std::mem::forget(std::hint::black_box(vec![1u8; 100]));
                 inner.request(payload, deadline).await
             }
-            Fault::LoseUnsent => {
+            Fault::LoseUnsent | Fault::LoseSmallUnsent => {
                 let broken = self.broken.notified();
+                let is_lost = self.fault == Fault::LoseUnsent || payload.len() < 1024;
                 let lost = Err(Error::new(ErrorKind::ConnectionLost, "with the others"));
                 tokio::select! {
                     biased;
@@ -233,7 +234,7 @@ impl Client for WrongClient {
                         }
                         outcome
                     }
-                    () = broken => lost,
+                    () = broken, if is_lost => lost,
                 }
             }
             Fault::LeakFailures => {

@@ -27,6 +27,8 @@ pub enum Fault {
     Replay,
     /// Requests that wait behind others are lost with the link.
     LoseUnsent,
+    /// Small ones are.
+    LoseSmallUnsent,
     /// A request that was Unreachable is tried on.
     TryOn,
     /// Requests outlive their callers.
@@ -213,6 +215,7 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     ),
     (Fault::Replay, &["CON-002"]),
     (Fault::LoseUnsent, &["CON-040"]),
+    (Fault::LoseSmallUnsent, &["CON-040"]),
     (Fault::TryOn, &["CON-005"]),
     (Fault::IgnoreDrop, &["CAN-007"]),
     (Fault::LeakPermit, &["CAN-001"]),

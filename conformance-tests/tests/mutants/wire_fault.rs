@@ -25,6 +25,10 @@ pub enum WireFault {
     TakeGarbage,
     /// Connections take as many descriptors as there are.
     AnyDescriptors,
+    /// Two hundred bytes of every connection that greeted are kept.
+    LeakGreeted,
+    /// Two hundred bytes of every connection that did not greet are kept.
+    LeakUngreeted,
     /// Connections that do not greet stay open.
     LeakConnections,
     /// What does not greet is kept.
@@ -111,6 +115,10 @@ pub enum WireFault {
     AdmitWithPing,
     /// A subscriber that is dropped is withdrawn with the next ping.
     WithdrawWithPing,
+    /// Requests have numbers of 16 bits.
+    ShortNumbers,
+    /// A stranger to which too much is owed is read again a ping later, admitted or not.
+    StopOverdrawn,
     /// The room of a large message stays taken.
     KeepRoom,
     /// Who has connected and says nothing may stay.
@@ -179,6 +187,10 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::AdmitWithPing, &["LIM-019", "LIM-022"]),
     (WireFault::WithdrawWithPing, &["PUB-011"]),
     (WireFault::KeepRoom, &["LIM-017"]),
+    (WireFault::ShortNumbers, &["REQ-017"]),
+    (WireFault::StopOverdrawn, &["LIM-024"]),
+    (WireFault::LeakGreeted, &["LIM-023"]),
+    (WireFault::LeakUngreeted, &["LIM-023"]),
 ];
 
 /// Every mutant of the toy over UDP, and the requirements that it has to fail.

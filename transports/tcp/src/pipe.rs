@@ -72,6 +72,10 @@ pub enum TcpReadPipe {
     Tls(ReadHalf<TlsStream<TcpStream>>),
 }
 
+/// Every byte is a sign of life, and there is no other: a stopped client's system acknowledges what it is sent. So a client that
+/// vanishes without a FIN while the server does not read it, because its request stands in line for a permit, is noticed within
+/// two pings of its turn. Until then it holds its connection and its subscriptions, whose queues are bounded, and no permit; its
+/// departure is told late, and those behind it in line are served as if it were there.
 impl ReadPipe for TcpReadPipe {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {

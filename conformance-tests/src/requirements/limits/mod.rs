@@ -4,7 +4,9 @@ mod admission;
 mod descriptors;
 mod memory;
 mod numbers;
+mod overdrawn;
 mod sizes;
+mod strangers;
 mod waiting_subscriptions;
 
 use crate::{Level, Need, Requirement};
@@ -230,5 +232,25 @@ pub const ALL: &[Requirement] = &[
         look_at: "subscriptions that are announced all at once when the connection stands; what waits for admission and is not announced then",
         needs: &[Need::Admission],
         run: |world| Box::pin(waiting_subscriptions::wait_for_admission(world)),
+    },
+    Requirement {
+        id: "LIM-023",
+        name: "memory_of_strangers",
+        level: Level::Must,
+        sentence: "Thousands of strangers that greet as a client does, or half greet, and go leave descriptors and tasks as they were and at most 32 bytes each; inside of the transport's own connections it is hundreds, and 64 bytes of both ends together.",
+        why: "A port that anybody reaches is visited a hundred thousand times a day, by whoever scans it and by whatever looks whether it is open.",
+        look_at: "tables of connections, sources and addresses, and what is entered there at the greeting and taken out only by who has said goodbye",
+        needs: &[Need::RawConnections, Need::OwnProcess],
+        run: |world| Box::pin(strangers::memory(world)),
+    },
+    Requirement {
+        id: "LIM-024",
+        name: "admitted_while_much_is_owed",
+        level: Level::Must,
+        sentence: "With link pings a minute apart, a peer that is admitted while more answers wait for it than it may be owed before is read again at once: what it has asked meanwhile is handed out and answered.",
+        why: "A minion whose line is slow on the morning when all come back is let in like any other.",
+        look_at: "a reader that waits until less is owed, and is woken by what is written alone: the bound may have been lifted in between",
+        needs: &[Need::RawConnections, Need::Admission],
+        run: |world| Box::pin(overdrawn::admitted_while_much_is_owed(world)),
     },
 ];

@@ -81,6 +81,48 @@ pub(super) async fn late_reply_discarded(world: Arc<World>) -> Outcome {
     Ok(())
 }
 
+pub(super) async fn numbers_do_not_return(world: Arc<World>) -> Outcome {
+    /// As many numbers as 16 bits have.
+    const NUMBERS: u64 = 1 << 16;
+    /// Requests that are under way at once.
+    const AT_ONCE: u64 = 512;
+    let limits = world.unhurried();
+    let mut host = world.serve_with(limits.clone()).await?;
+    let caller = world.client_with(&host, limits).await?;
+    // Time for it to arrive.
+    let first = caller.ask_within(numbered(0, 16), Duration::from_secs(1));
+    let (first, late) = tokio::join!(first, host.requests.next());
+    is_error(&first, ErrorKind::TimedOut, "the first request")?;
+    let mut late = Some(late?);
+    let mut numbers = 1..1 + AT_ONCE / 2;
+    loop {
+        // Half of the last ones come before the same number, and half behind it.
+        let is_last = numbers.contains(&NUMBERS);
+        let answering = async {
+            let mut held = Vec::new();
+            for _ in numbers.clone() {
+                held.push(host.requests.next().await?);
+            }
+            if let Some(late) = late.take_if(|_| is_last) {
+                echo(late);
+            }
+            held.into_iter().for_each(echo);
+            Outcome::Ok(())
+        };
+        let asking = numbers.clone().map(|n| caller.ask(numbered(n, 16)));
+        let (replies, answered) = tokio::join!(join_all(asking), answering);
+        answered?;
+        for (n, reply) in numbers.clone().zip(replies) {
+            let reply = reply.expecting(format!("request {n} behind one that timed out"))?;
+            ensure_eq!(number(&reply), n, "the reply of request {n}");
+        }
+        if is_last {
+            return Ok(());
+        }
+        numbers = numbers.end..numbers.end + AT_ONCE;
+    }
+}
+
 pub(super) async fn clients_do_not_mix(world: Arc<World>) -> Outcome {
     let mut host = world.serve().await?;
     let mut peers = HashSet::new();

@@ -168,4 +168,14 @@ pub const ALL: &[Requirement] = &[
         needs: &[Need::OwnProcess],
         run: |world| Box::pin(memory::of_failed(world)),
     },
+    Requirement {
+        id: "REQ-017",
+        name: "numbers_do_not_return",
+        level: Level::Must,
+        sentence: "A reply that comes 65,536 requests after its own has timed out goes to none of the hundreds that are in flight then.",
+        why: "A handler that hangs for an hour answers in the end, and a busy client has made a million requests by then.",
+        look_at: "numbers of requests that are shorter than a connection lives",
+        needs: &[],
+        run: |world| Box::pin(matching::numbers_do_not_return(world)),
+    },
 ];

@@ -345,7 +345,10 @@ impl Client for ToyClient {
         let number = {
             let mut state = core.state.lock().unwrap();
             state.last += 1;
-            let number = state.last;
+            let number = match core.kind.fault {
+                WireFault::ShortNumbers => state.last % (1 << 16),
+                _ => state.last,
+            };
             state.waiting.insert(number, done);
             number
         };

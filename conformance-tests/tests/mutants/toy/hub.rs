@@ -134,6 +134,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Returns the bytes of the answers that wait.
+    pub fn bytes(&self) -> usize {
+        let queue = self.queue.lock().unwrap();
+        queue.iter().map(|(answer, _)| answer.body.len()).sum()
+    }
+
     pub async fn next(&self) -> (Frame, Vec<OwnedSemaphorePermit>) {
         loop {
             if let Some(answer) = self.queue.lock().unwrap().pop_front() {

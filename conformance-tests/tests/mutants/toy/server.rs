@@ -195,6 +195,7 @@ async fn greet(mut stream: Box<dyn Stream>, core: &ServerCore) -> io::Result<Box
     }
     match core.kind.fault {
         WireFault::LeakConnections => std::mem::forget(stream),
+        WireFault::LeakUngreeted => std::mem::forget(std::hint::black_box(vec![1_u8; 200])),
         WireFault::BufferGarbage => {
             let mut kept = Vec::new();
             let _ = stream.read_to_end(&mut kept).await;
