@@ -25,7 +25,7 @@ impl Compiler<'_> {
             if only.is_some_and(|only| environment != only) {
                 continue;
             }
-            // Who cannot list them has been told of the top file.
+            // An error of listing the files has been told with the top file already.
             let names = self
                 .environments
                 .sls_names(&environment)

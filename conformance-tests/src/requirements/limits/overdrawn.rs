@@ -47,7 +47,7 @@ pub(super) async fn admitted_while_much_is_owed(world: Arc<World>) -> Outcome {
             let answer = numbered(number(&request.payload), ANSWER);
             request.reply.send(answer)?;
         }
-        // What has room is on its way by then.
+        // By then the server has written every answer for which windows and buffers have room.
         world.clock().pause(PING / 2).await;
         let second = ask(&world, &caller, large..large + BEHIND);
         world.clock().pause(PING / 4).await;

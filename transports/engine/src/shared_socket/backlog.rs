@@ -32,7 +32,7 @@ struct Inner {
 }
 
 impl Backlog {
-    /// Nobody waits.
+    /// Returns a backlog in which no connection waits.
     ///
     /// # Errors
     /// When the system gives no randomness.

@@ -15,7 +15,7 @@ use super::receiving::{Receiving, Took};
 use super::sending::{Sending, TimedOut};
 use crate::lock;
 
-/// What a connection is known by: its peer's address, and the number that its client chose.
+/// The key of a connection in a table: its peer's address, and the number that its client chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) address: SocketAddr,

@@ -15,7 +15,7 @@ const HEADER: usize = 1 + 8 + 8;
 /// What every datagram ends with.
 const TAG: usize = 8;
 
-/// What a datagram of data has beside its bytes.
+/// The length in bytes of a datagram that carries no byte of data.
 pub(super) const DATA_OVERHEAD: usize = HEADER + 8 + 8 + TAG;
 
 /// The size of a greeting, which is padded so that no answer to it is larger.
@@ -57,7 +57,7 @@ pub(super) enum Datagram<'d> {
     Cut,
 }
 
-/// What one end has received.
+/// An acknowledgement: the segments that the sender of it has received.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Ack {
     /// The first segment that has not arrived.

@@ -86,7 +86,7 @@ impl VirtualDialer {
     /// Ends the tasks of all connections that it has opened, and waits for them: for [`Dialer::close`](crate::Dialer::close).
     ///
     /// # Cancel safety
-    /// What has not ended is waited for by the next call.
+    /// After a dropped call, the next one waits for the tasks that have not ended.
     pub async fn close(&self) {
         loop {
             let Some(attempt) = lock(&self.attempts).last().cloned() else {
