@@ -6,7 +6,7 @@
 //! queues, keepalive, reconnecting and an orderly end.
 //!
 //! A backend over a messaging system implements the contract itself, and takes single parts:
-//! [`Lifetime`], [`delivery_queue()`], [`departure_queue()`], [`ClientRequests`], [`IdleTimer`].
+//! [`Lifetime`], [`Attempts`], [`delivery_queue()`], [`departure_queue()`], [`ClientRequests`], [`IdleTimer`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -41,6 +41,7 @@
 //! returns travel in parts.
 
 mod alarm;
+mod attempts;
 mod client;
 mod delivery_queue;
 mod departure_queue;
@@ -60,6 +61,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+pub use attempts::Attempts;
 pub use client::{ClientRequests, connect};
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};

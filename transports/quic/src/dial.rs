@@ -2,11 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use saline_engine::net::{Candidate, candidates};
-use saline_engine::{Dialer, Lifetime};
+use saline_engine::{Attempts, Dialer};
 use saline_protocol::transport::{Address, Context, Endpoint, Error, ErrorKind, Result};
 use tokio::sync::Notify;
 
@@ -22,8 +21,8 @@ pub struct QuicDialer {
     config: quinn::ClientConfig,
     udp_buffer: usize,
     context: Context,
-    /// quinn's tasks of attempts that were given up, and of the connection that stands.
-    attempts: Mutex<Vec<Arc<Lifetime>>>,
+    /// quinn's tasks.
+    attempts: Attempts,
 }
 
 impl QuicDialer {
@@ -39,20 +38,14 @@ impl QuicDialer {
             config,
             udp_buffer: options::udp_buffer(&endpoint.options),
             context: context.clone(),
-            attempts: Mutex::default(),
+            attempts: Attempts::default(),
         })
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, Vec<Arc<Lifetime>>> {
-        // Each change is one step, so a panic elsewhere does not spoil it.
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn endpoint(&self, peer: SocketAddr) -> io::Result<(ClientEndpoint, Icmp)> {
         let socket = socket::open(socket::anywhere(peer), self.udp_buffer, false)?;
         let icmp = Icmp::ask(&socket, peer)?;
-        let tasks = Lifetime::new(self.context.clone(), Duration::ZERO);
-        self.attempts().push(Arc::clone(&tasks));
+        let tasks = self.attempts.begin(&self.context);
         let sent = Arc::new(Notify::new());
         let runtime = LifetimeRuntime::new(&tasks, Arc::clone(&sent));
         let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
@@ -131,15 +124,6 @@ impl Dialer for QuicDialer {
     }
 
     async fn close(&self) {
-        loop {
-            let Some(attempt) = self.attempts().last().cloned() else {
-                return;
-            };
-            attempt.cut.cancel();
-            // An error says that something was cut, which it was.
-            let _ = attempt.shutdown(Duration::ZERO).await;
-            self.attempts()
-                .retain(|other| !Arc::ptr_eq(other, &attempt));
-        }
+        self.attempts.close().await;
     }
 }

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::transport::Context;
@@ -12,7 +12,7 @@ use super::connection::{Connection, Key};
 use super::driver::Driver;
 use super::pipe::VirtualPipe;
 use super::{DatagramSocket, LONGEST_WAIT, random};
-use crate::{Lifetime, lock};
+use crate::Attempts;
 
 /// How long a client waits for an answer before it asks again, at first.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -21,8 +21,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct VirtualDialer {
     context: Context,
-    /// The task of the connection that stands, and those of attempts that were given up.
-    attempts: Mutex<Vec<Arc<Lifetime>>>,
+    attempts: Attempts,
 }
 
 impl VirtualDialer {
@@ -31,7 +30,7 @@ impl VirtualDialer {
     pub fn new(context: &Context) -> Self {
         Self {
             context: context.clone(),
-            attempts: Mutex::default(),
+            attempts: Attempts::default(),
         }
     }
 
@@ -55,8 +54,7 @@ impl VirtualDialer {
             client: u64::from_be_bytes(random()?),
         };
         let driver = Driver::new(socket, clock, None);
-        let tasks = Lifetime::new(self.context.clone(), Duration::ZERO);
-        lock(&self.attempts).push(Arc::clone(&tasks));
+        let tasks = self.attempts.begin(&self.context);
         let connection = Connection::dialled(&driver, key);
         driver.add(&connection);
         let cut = tasks.cut.clone().drop_guard();
@@ -88,14 +86,6 @@ impl VirtualDialer {
     /// # Cancel safety
     /// After a dropped call, the next one waits for the tasks that have not ended.
     pub async fn close(&self) {
-        loop {
-            let Some(attempt) = lock(&self.attempts).last().cloned() else {
-                return;
-            };
-            attempt.cut.cancel();
-            // An error says that something was cut, which it was.
-            let _ = attempt.shutdown(Duration::ZERO).await;
-            lock(&self.attempts).retain(|other| !Arc::ptr_eq(other, &attempt));
-        }
+        self.attempts.close().await;
     }
 }
