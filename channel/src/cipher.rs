@@ -1,7 +1,7 @@
 //! The cipher of records and publications: AES-256-GCM-SIV (RFC 8452) with a nonce that the header gives.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use crate::ChannelError;
 use saline_messages::{HEADER_LEN, Header};
@@ -23,33 +23,38 @@ impl SealKey {
     }
 
     /// Returns `header`, `clear` and the sealed `plain`; `header`, `clear` and `unsent` are
-    /// associated data.
-    pub(crate) fn seal(&self, header: &Header, clear: &[u8], unsent: &[u8], plain: &[u8]) -> Bytes {
-        let mut message = BytesMut::with_capacity(HEADER_LEN + clear.len() + plain.len() + TAG_LEN);
-        message.put_slice(&header.encode());
-        message.put_slice(clear);
-        let head = message.len();
-        let aad = [&message[..], unsent].concat();
-        message.put_slice(plain);
+    /// associated data. The message takes the place of `plain`, since fresh memory for a large one costs more than the cipher.
+    pub(crate) fn seal(
+        &self,
+        header: &Header,
+        clear: &[u8],
+        unsent: &[u8],
+        plain: impl Into<Vec<u8>>,
+    ) -> Bytes {
+        let aad = [header.encode().as_slice(), clear, unsent].concat();
+        let head = HEADER_LEN + clear.len();
+        let mut message = plain.into();
+        message.reserve_exact(head + TAG_LEN);
+        message.splice(..0, aad[..head].iter().copied());
         let nonce = Nonce::assume_unique_for_key(header.nonce());
         let tag = self
             .0
             .seal_in_place_separate_tag(nonce, Aad::from(aad), &mut message[head..])
             .expect("sealing fails only above 64 GiB, and messages are far below");
-        message.put_slice(tag.as_ref());
-        message.freeze()
+        message.extend_from_slice(tag.as_ref());
+        message.into()
     }
 
-    /// Opens the output of [`seal`](Self::seal).
+    /// Opens the output of [`seal`](Self::seal), in its own place where nobody else has it.
     pub(crate) fn open(
         &self,
         header: &Header,
         clear: &[u8],
         unsent: &[u8],
-        sealed: &[u8],
-    ) -> Result<Vec<u8>, ChannelError> {
+        sealed: impl Into<BytesMut>,
+    ) -> Result<BytesMut, ChannelError> {
         let aad = [header.encode().as_slice(), clear, unsent].concat();
-        let mut plain = sealed.to_vec();
+        let mut plain = sealed.into();
         let nonce = Nonce::assume_unique_for_key(header.nonce());
         let length = self
             .0

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 pub use crate::cipher::OVERHEAD;
 
@@ -52,7 +52,7 @@ impl InitiatorRecords {
     }
 
     /// Seals a request. The header's counter must never have been used in this session.
-    pub fn seal_request(&self, header: &Header, plain: &[u8]) -> Bytes {
+    pub fn seal_request(&self, header: &Header, plain: impl Into<Vec<u8>>) -> Bytes {
         self.seal.seal(header, &[], &[], plain)
     }
 
@@ -61,7 +61,11 @@ impl InitiatorRecords {
     ///
     /// # Errors
     /// When the reply does not open.
-    pub fn open_reply(&self, header: &Header, sealed: &[u8]) -> Result<Vec<u8>, ChannelError> {
+    pub fn open_reply(
+        &self,
+        header: &Header,
+        sealed: impl Into<BytesMut>,
+    ) -> Result<BytesMut, ChannelError> {
         self.open.open(header, &[], &[], sealed)
     }
 }
@@ -85,8 +89,8 @@ impl ResponderRecords {
     pub fn open_request(
         &mut self,
         header: &Header,
-        sealed: &[u8],
-    ) -> Result<Vec<u8>, ChannelError> {
+        sealed: impl Into<BytesMut>,
+    ) -> Result<BytesMut, ChannelError> {
         let plain = self.open.open(header, &[], &[], sealed)?;
         if self.window.accept(header.counter) {
             Ok(plain)
@@ -97,7 +101,7 @@ impl ResponderRecords {
 
     /// Seals the reply to the request with this header. Each request is opened once and answered
     /// once, so the counter is used once in this direction too.
-    pub fn seal_reply(&self, header: &Header, plain: &[u8]) -> Bytes {
+    pub fn seal_reply(&self, header: &Header, plain: impl Into<Vec<u8>>) -> Bytes {
         self.seal.seal(header, &[], &[], plain)
     }
 }
@@ -142,7 +146,7 @@ mod tests {
         let message = minion.seal_request(&header(5), b"ping");
         assert_eq!(message.len(), OVERHEAD + 4);
         let (got, body) = Header::decode(&message).unwrap();
-        assert_eq!(master.open_request(&got, body).unwrap(), b"ping");
+        assert_eq!(master.open_request(&got, body).unwrap(), &b"ping"[..]);
         assert!(matches!(
             master.open_request(&got, body),
             Err(ChannelError::Replayed)
@@ -150,7 +154,7 @@ mod tests {
 
         let reply = master.seal_reply(&got, b"pong");
         let (answered, body) = Header::decode(&reply).unwrap();
-        assert_eq!(minion.open_reply(&answered, body).unwrap(), b"pong");
+        assert_eq!(minion.open_reply(&answered, body).unwrap(), &b"pong"[..]);
         assert!(minion.open_reply(&header(6), body).is_err());
     }
 

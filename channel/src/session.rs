@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,8 +19,8 @@ use super::{
     Token,
 };
 use saline_messages::{
-    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
-    Refusal, Role, SessionId, decode, encode, is_presentable,
+    Admission, Class, GroupKeyMaterial, HEADER_LEN, Header, Kind, MinionId, PeerVersion,
+    ProtocolVersions, Refusal, Role, SessionId, decode, encode, is_presentable,
 };
 use saline_protocol::transport::{Client, Clock, Instant, jitter};
 
@@ -147,7 +147,7 @@ async fn first_contact(
         counter: 0,
         ..header
     };
-    let plain = session.open(&expected, &reply)?;
+    let plain = session.open(&expected, reply)?;
     Ok(Established {
         answer: answer(credentials, &plain)?,
         session,
@@ -322,17 +322,18 @@ impl Session {
             class,
             counter: self.next.fetch_add(1, Ordering::Relaxed),
         };
-        let sealed = self.records.seal_request(&header, &encode(request));
+        let sealed = self.records.seal_request(&header, encode(request));
         let reply: Bytes = client.request(sealed, deadline).await?;
-        Ok(decode(&self.open(&header, &reply)?)?)
+        Ok(decode(&self.open(&header, reply)?)?)
     }
 
-    fn open(&self, expected: &Header, reply: &[u8]) -> Result<Vec<u8>, ChannelError> {
-        let (header, body) = expect(reply, Kind::Record)?;
+    fn open(&self, expected: &Header, mut reply: Bytes) -> Result<BytesMut, ChannelError> {
+        let (header, _) = expect(&reply, Kind::Record)?;
         if header.session != expected.session || header.counter != expected.counter {
             return Err(ChannelError::Mismatch);
         }
-        self.records.open_reply(&header, body)
+        reply.advance(HEADER_LEN);
+        self.records.open_reply(&header, reply)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::plan::Output;
 
-/// The text that a minion returns for a run that the minion's own end interrupted.
+/// How the text begins that a minion returns for a run that was interrupted, or whose return it may have lost.
 const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
 /// How many characters are kept of a return with any other content.
@@ -13,7 +13,7 @@ const MAX_SHOWN_CHARS: usize = 120;
 pub(crate) enum Content {
     /// The whole output of a job.
     Whole(Output),
-    /// The text for a run that the minion's end interrupted.
+    /// The text for a run that was interrupted, or whose return may have been lost.
     Interrupted,
     /// The beginning of any other content.
     Other(String),
@@ -24,7 +24,7 @@ impl Content {
     pub(crate) fn of_text(text: &str) -> Self {
         match Output::read(text) {
             Some(output) => Self::Whole(output),
-            None if text == INTERRUPTED => Self::Interrupted,
+            None if text.starts_with(INTERRUPTED) => Self::Interrupted,
             None => {
                 let begins: String = text.chars().take(MAX_SHOWN_CHARS).collect();
                 Self::Other(format!("{begins:?}, {} bytes", text.len()))
@@ -72,7 +72,10 @@ mod tests {
         assert!(whole(Content::of_packed(b"\xact000005 m1\n.")));
         assert!(whole(Content::of_packed(b"\xd9\x0ct000005 m1\n.")));
         assert!(!whole(Content::of_packed(b"\xd9\x0dt000005 m1\n.")));
-        assert_eq!(Content::of_text(INTERRUPTED), Content::Interrupted);
+        let or_lost = format!("{INTERRUPTED}, or the job ended and the return was lost");
+        for text in [INTERRUPTED, or_lost.as_str()] {
+            assert_eq!(Content::of_text(text), Content::Interrupted);
+        }
         assert!(matches!(
             Content::of_text("t000005 m1\n"),
             Content::Other(_)

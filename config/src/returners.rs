@@ -82,7 +82,7 @@ pub struct ReturnerConfig {
     pub master_job_cache: Option<ReturnerName>,
     /// `event_return`: the destinations of events.
     pub event_return: Vec<ReturnerName>,
-    /// `event_return_whitelist`: globs of the tags of these events; none for all.
+    /// `event_return_whitelist`: globs of the tags of these events; none for all but those of runs and batches.
     pub event_return_whitelist: Vec<String>,
     /// `event_return_blacklist`: globs of the tags of events that are left out.
     pub event_return_blacklist: Vec<String>,

@@ -21,6 +21,14 @@ const LATE: Duration = Duration::from_millis(200);
 /// The time in which a thread that is busy may wait so long for a core.
 const WINDOW: Duration = Duration::from_millis(400);
 
+/// What a failure says that counts for nothing.
+const TOO_BUSY: &str = "the machine was too busy to judge";
+
+/// Whether a failure says that the machine was too busy to judge.
+pub(crate) fn was_too_busy(failure: &str) -> bool {
+    failure.contains(TOO_BUSY)
+}
+
 /// The longest times that a watch has seen, in milliseconds.
 #[derive(Debug, Default)]
 struct Seen {
@@ -70,7 +78,7 @@ impl BusyWatch {
         };
         outcome.map_err(|failure| {
             Failure::new(format!(
-                "{failure}\n  the machine was too busy to judge: {why}; run it again alone"
+                "{failure}\n  {TOO_BUSY}: {why}; run it again alone"
             ))
         })
     }

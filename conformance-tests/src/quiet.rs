@@ -1,5 +1,5 @@
-//! What measures a process, or loads the whole machine, runs while nothing else of the suite does,
-//! in this process or in another of the same target folder.
+//! What loads the whole machine, or fails on a loaded one, runs while nothing else of the suite does, in this process or in
+//! another of the same target folder.
 
 use std::fs::File;
 use std::io;
@@ -30,12 +30,16 @@ impl Turns {
     /// file to lock, nobody waits for another process.
     pub(crate) fn wait_for(&self, requirement: &Requirement) -> Turn<'_> {
         if requirement.is_exclusive() {
-            let turn = self.of_this_process.blocking_write();
-            Turn::Alone(turn, locked(FlockOperation::LockExclusive))
-        } else {
-            let turn = self.of_this_process.blocking_read();
-            Turn::Beside(turn, locked(FlockOperation::LockShared))
+            return self.wait_until_alone();
         }
+        let turn = self.of_this_process.blocking_read();
+        Turn::Beside(turn, locked(FlockOperation::LockShared))
+    }
+
+    /// Waits until nothing else of the suite runs.
+    pub(crate) fn wait_until_alone(&self) -> Turn<'_> {
+        let turn = self.of_this_process.blocking_write();
+        Turn::Alone(turn, locked(FlockOperation::LockExclusive))
     }
 }
 

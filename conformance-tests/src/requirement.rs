@@ -101,11 +101,6 @@ pub enum Need {
 }
 
 impl Need {
-    /// Whether nothing else of the suite may run meanwhile.
-    pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::OwnProcess | Self::QuietMachine)
-    }
-
     /// Whether it is the machine that decides and not what the backend declares.
     pub fn is_of_the_machine(self) -> bool {
         matches!(self, Self::Ipv6 | Self::OwnProcess | Self::QuietMachine)
@@ -231,8 +226,8 @@ impl Requirement {
     }
 
     /// Whether it runs while nothing else of the suite does.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.needs.iter().any(|need| need.is_exclusive())
+    pub fn is_exclusive(&self) -> bool {
+        self.needs.contains(&Need::QuietMachine)
     }
 
     /// The area: the letters of its id.

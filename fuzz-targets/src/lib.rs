@@ -26,6 +26,7 @@ mod publications;
 mod records;
 mod responder;
 mod scratch_folder;
+mod shared_socket;
 mod spool;
 mod target;
 mod target_expressions;

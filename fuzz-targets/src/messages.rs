@@ -10,6 +10,7 @@ use saline_messages::{
     PackedArguments, PendingRequest, Return, RunnerEnd, RunnerReply, RunnerRequest, Secrets,
     SignedJob, decode, encode,
 };
+use saline_targeting::Target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,7 +40,13 @@ fn read_job(signed: &SignedJob) {
     if let Ok(mut arguments) = signed.job.arg.unpack() {
         let _ = Secrets::put_in(signed.secrets.as_ref(), &mut arguments);
     }
-    let _ = signed.job.target.clone().compile();
+    read_target(&signed.job.target);
+}
+
+/// Reads a target expression. What it takes to compile one is for the target `target_expressions`, since that may hold
+/// more memory than a message.
+fn read_target(target: &Target) {
+    let _ = target.parse();
 }
 
 fn read_return(returned: &Return) {
@@ -156,7 +163,7 @@ pub(crate) fn operator_requests(bytes: &[u8]) {
     match decoded(bytes) {
         Some(OperatorRequest::Publish(publish)) => {
             read_arguments(&publish.arg);
-            let _ = publish.target.compile();
+            read_target(&publish.target);
             let _ = publish.metadata.map(|packed| packed.unpack_or_show());
         }
         Some(OperatorRequest::Runner(RunnerRequest::Run(call))) => read_arguments(&call.arg),

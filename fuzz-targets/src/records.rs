@@ -51,7 +51,7 @@ pub(crate) fn records(bytes: &[u8]) {
         let plain = master.open_request(&header, body);
         assert_eq!(plain.is_ok(), is_fresh, "counter {counter}");
         let Ok(plain) = plain else { continue };
-        assert_eq!(plain, b"ping");
+        assert_eq!(plain, &b"ping"[..]);
         highest = highest.max(Some(counter));
         let reply = master.seal_reply(&header, b"pong");
         let (answered, body) = Header::decode(&reply).expect("a record that was sealed");

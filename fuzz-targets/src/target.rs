@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::measure::measure;
 use crate::{
     configuration, engine, envelope, grains, initiator, key_files, messages, names, nats,
-    publications, records, responder, spool, target_expressions, templates, values, zeromq,
+    publications, records, responder, shared_socket, spool, target_expressions, templates, values,
+    zeromq,
 };
 
 /// A decoder under test.
@@ -97,6 +98,12 @@ pub const TARGETS: &[Target] = &[
     // The bytes of connections.
     target("engine_client", engine::client, engine::client_seeds).memory(512 * KIB, 64),
     target("engine_server", engine::server, engine::server_seeds).memory(512 * KIB, 64),
+    target(
+        "shared_socket",
+        shared_socket::datagrams,
+        shared_socket::datagram_seeds,
+    )
+    .memory(MIB, 512),
     target("nats_operations", nats::operations, nats::operation_seeds),
     target("nats_messages", nats::messages, nats::message_seeds),
     target("zeromq_requests", zeromq::requests, zeromq::request_seeds),

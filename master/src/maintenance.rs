@@ -39,8 +39,9 @@ const PRUNING: Duration = Duration::from_secs(300);
 /// When they are pruned first after a start: minions that run jobs have said so by then.
 const FIRST_PRUNING: Duration = Duration::from_secs(60);
 
-/// How long no job is removed after a start at which the clock was far ahead of the job store: it may be wrong.
-const AHEAD: Duration = Duration::from_secs(3_600);
+/// How long no job is removed after a start at which the clock was far from the newest entry of the job store: it may be wrong,
+/// or the entry may be from a time when it was.
+const IN_DOUBT: Duration = Duration::from_secs(3_600);
 
 /// The upkeep of one master.
 #[derive(Debug)]
@@ -178,8 +179,8 @@ impl Maintenance {
 
     async fn prunings(&self) {
         let clock = self.clock.clock();
-        let credible = match self.jobs.started_ahead() {
-            true => clock.after(AHEAD),
+        let credible = match self.jobs.started_in_doubt() {
+            true => clock.after(IN_DOUBT),
             false => clock.now(),
         };
         let mut timer = pruning_timer(clock);

@@ -20,7 +20,6 @@ use crate::programs::Programs;
 use crate::room;
 use crate::runners::unknown_in_schedule;
 use crate::server::{Master, take_locks};
-use crate::stores::unreturned_tags;
 
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -105,7 +104,6 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     let unknown = unknown_in_schedule(&loaded.config.schedule.jobs);
     loaded.warnings.extend(unknown);
     loaded.warnings.extend(absent_paths(&loaded.config));
-    loaded.warnings.extend(unreturned_tags(&loaded.config));
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)
 }

@@ -5,9 +5,7 @@ use saline_protocol::transport::Context;
 
 use crate::clock::MasterClock;
 use crate::error::MasterError;
-use crate::events::{
-    DurableEvents, DurableSettings, ReturnedTags, TagFilter, matches_nothing_returned,
-};
+use crate::events::{DurableEvents, DurableSettings, ReturnedTags, TagFilter};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings, store_size};
 use crate::keys::{KeyStore, OperatorStore, TokenStore, root_key};
@@ -86,18 +84,4 @@ fn returned_tags(config: &MasterConfig) -> Option<ReturnedTags> {
     let wanted = compile(&returners.event_return_whitelist);
     let left_out = compile(&returners.event_return_blacklist);
     (!returners.event_return.is_empty()).then(|| ReturnedTags::new(wanted, left_out))
-}
-
-/// Returns a line about each glob of `event_return_whitelist` that matches no event which is delivered.
-pub(crate) fn unreturned_tags(config: &MasterConfig) -> Vec<String> {
-    let globs = config.returners.event_return_whitelist.iter();
-    let unreturned = globs.filter(|glob| matches_nothing_returned(glob));
-    unreturned
-        .map(|glob| {
-            format!(
-                "event_return_whitelist: {glob:?} matches events of runs and batches alone, which no destination gets: take it out, \
-                 and follow them with saline-run state.event"
-            )
-        })
-        .collect()
 }

@@ -126,6 +126,11 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     postcard::to_stdvec(message).unwrap_or_default()
 }
 
+/// Encodes a message behind what is in `head`, as [`encode`] does.
+pub fn encode_behind<T: Serialize>(head: Vec<u8>, message: &T) -> Vec<u8> {
+    postcard::to_extend(message, head).unwrap_or_default()
+}
+
 /// Decodes a message, which must use all bytes.
 ///
 /// # Errors

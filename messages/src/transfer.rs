@@ -80,6 +80,19 @@ pub struct Part {
 }
 
 impl Part {
+    /// Returns the part of `whole`, whose id is `transfer`, of at most `most` bytes from `offset` on. It is empty at the end
+    /// of the whole and behind it.
+    pub fn of(whole: &[u8], transfer: TransferId, offset: u64, most: usize) -> Self {
+        let begin = usize::try_from(offset).map_or(whole.len(), |at| at.min(whole.len()));
+        let end = begin.saturating_add(most).min(whole.len());
+        Self {
+            transfer,
+            total: whole.len() as u64,
+            offset: begin as u64,
+            bytes: whole[begin..end].to_vec(),
+        }
+    }
+
     /// Whether this is all of what is transferred, and not empty.
     pub fn is_whole(&self) -> bool {
         self.offset == 0 && self.total > 0 && self.end() == Some(self.total)
@@ -138,17 +151,9 @@ impl Outgoing {
         &self.bytes
     }
 
-    /// Returns the part of at most `most` bytes from `offset` on. It is empty at the end of the whole and behind
-    /// it.
+    /// Returns the part of at most `most` bytes from `offset` on; see [`Part::of`].
     pub fn part(&self, offset: u64, most: usize) -> Part {
-        let begin = usize::try_from(offset).map_or(self.bytes.len(), |at| at.min(self.bytes.len()));
-        let end = begin.saturating_add(most).min(self.bytes.len());
-        Part {
-            transfer: self.id,
-            total: self.bytes.len() as u64,
-            offset: begin as u64,
-            bytes: self.bytes[begin..end].to_vec(),
-        }
+        Part::of(&self.bytes, self.id, offset, most)
     }
 }
 

@@ -2,11 +2,12 @@
 
 mod check;
 mod files;
+mod given;
 mod names;
 mod top_files;
 mod variables;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use saline_data::Value;
@@ -14,6 +15,7 @@ use saline_render::{Place, RenderError, Request, Step};
 use saline_targeting::{Assignments, Grains, Nodegroups};
 
 use self::files::Files;
+use self::given::Given;
 use crate::merge::{MergingStrategy, merge};
 use crate::top::{self, Choice};
 use crate::{MAX_ERRORS, MAX_PLACES};
@@ -77,6 +79,9 @@ pub trait Environments {
 
     /// Returns the path of a file, as the operator knows it; none if it is not there.
     fn path_of(&self, environment: &str, name: &str) -> Option<String>;
+
+    /// Returns the text of a file, before it is rendered; none if it is not there or cannot be read.
+    fn text_of(&self, environment: &str, name: &str) -> Option<String>;
 
     /// Renders a file of an environment.
     ///
@@ -249,6 +254,10 @@ struct Compiler<'a> {
     places: usize,
     /// The top files that were read and the files that were checked, with their environments.
     seen: HashSet<(String, String)>,
+    /// Whether a file is being checked that no other one includes for the minion.
+    is_unreached: bool,
+    /// What the includes in the texts of environments give, once it was looked for.
+    given: HashMap<String, Vec<Given>>,
 }
 
 /// The key under which a file names those that it includes.
@@ -270,6 +279,8 @@ impl<'a> Compiler<'a> {
             including: Vec::new(),
             places: 0,
             seen: HashSet::new(),
+            is_unreached: false,
+            given: HashMap::new(),
         }
     }
 

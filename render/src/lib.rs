@@ -35,6 +35,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod text_methods;
+mod undefined;
 
 pub use error::{Place, RenderError};
 pub use files::{File, Files};

@@ -23,7 +23,9 @@ use crate::placeholders::INCLUDE;
 use crate::printing::Printer;
 use crate::salt_functions::{Salt, absent_function};
 use crate::syntax::NameKind;
-use crate::{MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, jinja, salt_tags, syntax, text_methods};
+use crate::{
+    MAX_FILE, MAX_FUEL, MAX_OUTPUT, filters, jinja, salt_tags, syntax, text_methods, undefined,
+};
 
 pub use place::Step;
 
@@ -160,6 +162,14 @@ impl Sources {
         }
     }
 
+    /// Returns the name of the variable whose lack is the cause of an error; none where the message has it, or it is another error.
+    fn undefined(&self, cause: &Error, message: &str) -> Option<String> {
+        if !message.contains("undefined") || message.contains("` is undefined") {
+            return None;
+        }
+        undefined::variable(cause, &self.get(cause.name()?)?.filters.text)
+    }
+
     /// Returns what an operator is told of an error of the engine.
     fn error(&self, error: &Error) -> RenderError {
         let mut chain = vec![error];
@@ -181,6 +191,11 @@ impl Sources {
             ) => absent_function(detail).unwrap_or_else(|| detail.to_owned()),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
             (kind, None) => kind.to_string(),
+        };
+        let message = match self.undefined(cause, &message) {
+            Some(name) if cause.detail().is_none() => format!("`{name}` is undefined"),
+            Some(name) => format!("{message} (`{name}` is undefined)"),
+            None => message,
         };
         let mut places: Vec<Place> = Vec::new();
         for error in chain.iter().rev() {

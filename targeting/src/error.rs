@@ -23,7 +23,7 @@ impl fmt::Display for TargetError {
             TargetProblem::Empty
             | TargetProblem::Range
             | TargetProblem::Compound { .. }
-            | TargetProblem::UnknownNodegroup(_) => write!(f, "{}", self.problem),
+            | TargetProblem::UnknownNodegroup { .. } => write!(f, "{}", self.problem),
             _ => write!(f, "the target is malformed: {}", self.problem),
         }
     }
@@ -133,8 +133,16 @@ pub enum TargetProblem {
     #[error("Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions")]
     Range,
     /// The master's configuration has no such nodegroup.
-    #[error("the master's configuration has no nodegroup {0:?}")]
-    UnknownNodegroup(String),
+    #[error(
+        "the master's configuration has no nodegroup {group:?}{}",
+        .near.as_ref().map(|near| format!(": did you mean {near}?")).unwrap_or_default()
+    )]
+    UnknownNodegroup {
+        /// The name that was given.
+        group: String,
+        /// The nodegroup that was probably meant.
+        near: Option<String>,
+    },
     /// A glob or a regular expression is malformed.
     #[error(transparent)]
     Pattern(#[from] PatternError),

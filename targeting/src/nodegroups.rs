@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use saline_data::nearest;
+
 use super::error::{TargetError, TargetProblem};
 use super::expression::{Expression, Term};
 use super::{MAX_DEPTH, Target, TargetKind, compiled, parser};
@@ -128,7 +130,11 @@ impl Expression {
             // A definition holds no nodegroups any more.
             TargetKind::Nodegroup => match nodegroups.get(&term.pattern) {
                 Some(definition) => Ok(Some(definition.clone())),
-                None => Err(TargetProblem::UnknownNodegroup(term.pattern.clone()).at(term.at)),
+                None => {
+                    let near = nearest(&term.pattern, nodegroups.names()).map(str::to_owned);
+                    let group = term.pattern.clone();
+                    Err(TargetProblem::UnknownNodegroup { group, near }.at(term.at))
+                }
             },
             _ => Ok(None),
         })

@@ -86,7 +86,7 @@ impl Sessions {
             }
             _ => match self.established.get_mut(&header.session) {
                 Some(records) => {
-                    Opened::Request(asked, records.open_request(&asked, body).unwrap())
+                    Opened::Request(asked, records.open_request(&asked, body).unwrap().to_vec())
                 }
                 None => Opened::Answered(refusal(Some(&asked), Refusal::UnknownSession)),
             },

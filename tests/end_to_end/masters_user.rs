@@ -1,6 +1,7 @@
 //! A master that runs as a user of its own, and root who gives it orders.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -26,13 +27,9 @@ fn start_master(fleet: &mut Fleet, program: &PathBuf) -> u16 {
     line.rsplit(':').next().unwrap().trim().parse().unwrap()
 }
 
-#[test]
-fn root_gives_orders_to_a_master_that_runs_as_another_user() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be somebody else");
-        return;
-    }
-    let mut fleet = Fleet::new("tcp", "");
+/// Makes the folder of a master that runs as another user, who may read its configuration. Returns a copy of the program that this
+/// user may run.
+fn give_to_nobody(fleet: &Fleet) -> PathBuf {
     fs::set_permissions(fleet.root(), fs::Permissions::from_mode(0o755)).unwrap();
     fleet.write_master_config();
     let folder = fleet.path("master");
@@ -40,6 +37,17 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
     chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
     let program = fleet.path("saline-master");
     Programs::copy(env!("CARGO_BIN_EXE_saline-master"), &program).unwrap();
+    program
+}
+
+#[test]
+fn root_gives_orders_to_a_master_that_runs_as_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let mut fleet = Fleet::new("tcp", "");
+    let program = give_to_nobody(&fleet);
     let port = start_master(&mut fleet, &program);
     fleet.use_port(port);
     for id in ["m1", "m2"] {
@@ -88,6 +96,32 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
     );
     fleet.run("saline-key", &["-y", "-d", "m3"]).expect(0);
     assert!(!foreign.exists());
+}
+
+#[test]
+fn authorities_that_the_masters_user_may_not_read_are_told_with_what_to_do() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let mut fleet = Fleet::new("tcp", "event_return: http\n");
+    let authorities = fleet.path("authorities.pem");
+    fs::write(&authorities, "").unwrap();
+    fs::set_permissions(&authorities, fs::Permissions::from_mode(0o600)).unwrap();
+    let authorities = authorities.display().to_string();
+    // They are read once somebody is there who could show a certificate.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    fleet.master_options += &format!(
+        "returner.http.url: https://127.0.0.1:{port}/\nreturner.http.sslrootcert: {authorities}\n"
+    );
+    let program = give_to_nobody(&fleet);
+    start_master(&mut fleet, &program);
+    fleet.run("saline-run", &["event.send", "my/x"]).expect(0);
+    let told = format!(
+        "(sslrootcert) cannot be read from {authorities}: the user that the master runs as may not; let that user read the file"
+    );
+    fleet.master().log.wait_for(&told, 1);
 }
 
 /// Returns a line of `/proc/PID/status`, without its name.

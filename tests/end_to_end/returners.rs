@@ -330,6 +330,42 @@ fn jobs_that_the_store_has_no_more_are_looked_up_in_the_job_cache() {
 }
 
 #[test]
+fn events_of_runs_are_delivered_where_the_whitelist_matches_them() {
+    let options = "auto_accept: True\nreturner.local.file: /var/log/saline/returns.json\nevent_return: local\n\
+                   event_return_whitelist: ['salt/run/*', 'my/end']\nevent_return_blacklist: 'salt/run/*/progress'\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    let run = fleet.run("saline-run", &["config.get", "absent", "blue"]);
+    assert_eq!(run.expect(0).stdout.trim(), "blue");
+    fleet.run("saline-run", &["event.send", "my/end"]).expect(0);
+    let path = fleet.path("master/var/log/saline/returns.json");
+    let lines = lines_when(&path, |lines| {
+        lines.iter().any(|line| line["tag"] == "my/end")
+    });
+    let jid = lines[0]["data"]["jid"].as_str().unwrap();
+    let of_run: Vec<_> = lines.iter().filter(|it| it["data"]["jid"] == jid).collect();
+    let tags: Vec<_> = of_run
+        .iter()
+        .map(|it| it["tag"].as_str().unwrap())
+        .collect();
+    let expected = ["new", "ret"].map(|event| format!("salt/run/{jid}/{event}"));
+    assert_eq!(tags, expected);
+    let (new, ret) = (&of_run[0]["data"], &of_run[1]["data"]);
+    assert_eq!(
+        (&new["fun"], &new["fun_args"], &new["return"]),
+        (
+            &json!("runner.config.get"),
+            &json!(["absent", "blue"]),
+            &Value::Null
+        )
+    );
+    assert_eq!(
+        (&ret["fun"], &ret["return"], &ret["success"]),
+        (&json!("runner.config.get"), &json!("blue"), &json!(true))
+    );
+}
+
+#[test]
 fn a_secret_argument_is_in_no_record() {
     let options = "auto_accept: True\nreturner.local.file: /var/log/saline/returns.json\next_job_cache: local\nevent_return: local\n";
     let mut fleet = Fleet::new("tcp", options);

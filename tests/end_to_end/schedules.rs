@@ -403,11 +403,7 @@ fn functions_that_nobody_knows_are_refused_or_told() {
                 b: {function: manage.up, hours: 1, run_on_start: False}}\n";
     let mut fleet = Fleet::new("tcp", &format!("auto_accept: True\n{runs}"));
     let pillar = fleet.path("pillar").display().to_string();
-    let returns = fleet.path("returns.json").display().to_string();
-    fleet.master_options += &format!(
-        "pillar_roots: {{base: [{pillar}]}}\nevent_return: local\nreturner.local.file: {returns}\n\
-         event_return_whitelist: ['salt/auth', 'salt/run/*']\n"
-    );
+    fleet.master_options += &format!("pillar_roots: {{base: [{pillar}]}}\n");
     fleet.start_master();
     let missing = fleet.path("missing").display().to_string();
     let folders = format!("module_dirs: [{missing}/modules]\ngrains_dirs: [{missing}/grains]\n");
@@ -438,9 +434,6 @@ fn functions_that_nobody_knows_are_refused_or_told() {
     let checked = fleet.run("saline-master", &["--check"]).expect(0);
     assert!(checked.stderr.contains(told), "{}", checked.stderr);
     assert!(!checked.stderr.contains("job \"b\""), "{}", checked.stderr);
-    let told = "event_return_whitelist: \"salt/run/*\" matches events of runs and batches alone";
-    assert!(checked.stderr.contains(told), "{}", checked.stderr);
-    assert!(!checked.stderr.contains("salt/auth"), "{}", checked.stderr);
 
     let add = |name: &str, function: &str| {
         let function = format!("function={function}");

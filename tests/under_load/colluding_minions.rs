@@ -230,7 +230,7 @@ fn orders_are_carried_out(fleet: &Fleet) {
 
 #[test]
 fn two_minions_that_collude_stop_no_order_and_no_return_of_others() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
     fleet.write_master_config();
     let registry = saline_transports::registry();

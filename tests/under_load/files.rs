@@ -71,7 +71,7 @@ async fn fetch(client: &Client) -> usize {
 
 #[test]
 fn minions_that_fetch_a_large_file_take_little_of_the_master_and_delay_no_ping() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let (minions, mib) = sizes();
     let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
     let served = fleet.path("master/srv/saline/large");

@@ -90,7 +90,7 @@ impl Stranger {
 
 #[test]
 fn a_thousand_strangers_hold_little_of_a_master_and_are_cut() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let mut descriptors = getrlimit(Resource::Nofile);
     descriptors.current = descriptors.maximum;
     setrlimit(Resource::Nofile, descriptors).unwrap();

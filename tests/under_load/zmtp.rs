@@ -176,7 +176,7 @@ fn come(port: u16, is_subscriber: bool, seed: u64) -> std::io::Result<()> {
 
 #[test]
 fn strangers_do_not_end_a_master() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let fleet = Fleet::with_minions("zeromq", &["m1"]);
     let ports = [(fleet.port(), false), (fleet.publish_port(), true)];
     let (next, began) = (AtomicU64::new(0), Instant::now());

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::BytesMut;
+
 use super::{Body, PublicationRoot, topic_all, topic_of, verify_job};
 use crate::cipher::SealKey;
 use crate::{ChannelError, PublicIdentity};
@@ -230,7 +232,7 @@ impl PublicationOpener {
         clear: &[u8; 16],
         topic: &Topic,
         sealed: &[u8],
-    ) -> Result<Vec<u8>, PublicationError> {
+    ) -> Result<BytesMut, PublicationError> {
         key.open(header, clear, topic.as_str().as_bytes(), sealed)
             .map_err(|_: ChannelError| PublicationError::Forged)
     }

@@ -46,7 +46,7 @@ impl PublicationKey {
         clear[..8].copy_from_slice(&self.epoch.to_be_bytes());
         clear[8..].copy_from_slice(&number.to_be_bytes());
         self.key
-            .seal(&header, &clear, topic.as_str().as_bytes(), &body.0)
+            .seal(&header, &clear, topic.as_str().as_bytes(), &body.0[..])
     }
 }
 

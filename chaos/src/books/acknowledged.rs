@@ -106,17 +106,24 @@ pub(super) fn what_was_told(ledger: &Ledger<'_>) -> Book {
     for (token, publication) in &ledger.publications {
         for (minion, word) in &publication.absent {
             book.checked += 1;
-            let denied = State::from_word(word).is_some_and(State::denies_a_run);
+            let state = State::from_word(word);
+            let denied = state.is_some_and(State::denies_a_run);
             // What a clone does is not said of the minion.
             let run = ledger.runs_of(*token, minion).find(|run| !run.on_a_clone());
             if let Some(run) = run.filter(|_| denied) {
+                let until = publication.ended.unwrap_or(Duration::MAX);
+                let is_unseen = state == Some(State::Expired)
+                    && ledger.put_back_between_heartbeats(minion, run.at, until);
                 let told = publication.ended.map(seconds).unwrap_or_default();
                 let evidence = format!(
                     "`saline` said [{word}] at {told}, and the ledger has a run of {} at {}",
                     run.instance,
                     seconds(run.at)
                 );
-                book.find(ledger.jid(*token), minion, evidence);
+                match is_unseen {
+                    true => book.count(ledger.jid(*token), minion, evidence),
+                    false => book.find(ledger.jid(*token), minion, evidence),
+                }
             }
         }
         for act in publication

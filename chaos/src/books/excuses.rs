@@ -24,15 +24,23 @@ const JOB_DELAY: Duration = Duration::from_secs(30);
 /// The number of heartbeats after which the master no longer waits for another machine with the same key.
 const DISPUTED: u32 = 60;
 
+/// How long after a run has begun a copy of the disk may be made that does not have it.
+const RUNNING: Duration = Duration::from_millis(500);
+
 /// How long a minion takes at most to note that a job has begun.
 const NOTING: Duration = Duration::from_secs(1);
+
+/// Returns the minion and the master.
+fn with_master(minion: &str) -> Vec<Who> {
+    let minion = minion_number(minion).map(Who::Minion);
+    minion.into_iter().chain([Who::Master]).collect()
+}
 
 impl Ledger<'_> {
     /// Returns the time by which everything that a minion has to report at `at` must have reached the master: the end of the first
     /// period, long enough, in which neither of them was disturbed.
     pub(super) fn delivered_by(&self, minion: &str, at: Duration) -> Duration {
-        let who: Vec<Who> = minion_number(minion).map(Who::Minion).into_iter().collect();
-        let who = [who, vec![Who::Master]].concat();
+        let who = with_master(minion);
         let calm = self.evidence.return_bound + DELIVERY;
         let history = &self.evidence.history;
         history.calm_after(&who, at, calm).unwrap_or(Duration::MAX)
@@ -111,6 +119,40 @@ impl Ledger<'_> {
         self.losses_of(minion).any(
             |loss| matches!(loss, Loss::RolledBack { to: ended, .. } if (from..=to).contains(ended)),
         )
+    }
+
+    /// Whether the minion's disk was put back, between a run and `until`, to a moment before the run and after the last heartbeat
+    /// that the master had heard. Such a disk cannot be told from one that nothing happened to: the run may be repeated, or
+    /// its job be told as expired (`docs/states.md`).
+    pub(super) fn put_back_between_heartbeats(
+        &self,
+        minion: &str,
+        run: Duration,
+        until: Duration,
+    ) -> bool {
+        let who = with_master(minion);
+        let is_young = |copied: Duration, ended: Duration| {
+            let (history, bound) = (&self.evidence.history, self.evidence.return_bound);
+            let beaten = copied + self.evidence.heartbeat * 2;
+            // A session begins with a heartbeat: one is heard soon after whatever was done to one of them.
+            let heard = match history.left_alone(&who, copied.saturating_sub(bound), beaten) {
+                true => Some(beaten),
+                false => history.calm_after(&who, copied, bound),
+            };
+            heard.is_none_or(|heard| ended <= heard)
+        };
+        self.losses_of(minion).any(|loss| match loss {
+            Loss::RolledBack {
+                from: copied,
+                to: ended,
+                ..
+            } => {
+                *copied <= run + RUNNING
+                    && (run..=until).contains(ended)
+                    && is_young(*copied, *ended)
+            }
+            _ => false,
+        })
     }
 
     /// Whether the master may have taken the minion for two machines at some time between these.

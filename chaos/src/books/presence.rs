@@ -9,6 +9,12 @@ use crate::timeline::{Loss, Who};
 /// What a busy machine may add to two heartbeats before a minion that is gone is not called present.
 const SPARE: Duration = Duration::from_millis(1500);
 
+/// The first pause of a minion whose place another one with its key has taken. The next pauses are twice as long each.
+const REPLACED_PAUSE: Duration = Duration::from_secs(5);
+
+/// The longest of these pauses.
+const LONGEST_REPLACED_PAUSE: Duration = Duration::from_secs(60);
+
 pub(super) fn is_true(evidence: &Evidence) -> Book {
     let mut book = Book::new(
         "presence",
@@ -34,7 +40,9 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
             let (who, name) = (Who::Minion(number), format!("m{number}"));
             let shown = present.contains(&name);
             book.checked += 1;
+            let after_clones = back_after_clones(evidence, number, sample.answered);
             let back = history.back_at(number, sample.answered, up);
+            let back = back.map(|back| back.max(after_clones));
             if let Some(back) = back.filter(|back| !shown && *back <= sample.asked) {
                 let evidence = format!(
                     "not called present at {at}, and due since {}",
@@ -57,4 +65,18 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
         }
     }
     book
+}
+
+/// Returns when a minion must be back after the clones of it that had ended at `at`. It may have begun a pause just before a clone
+/// ended, and the pauses before that one were together no longer than the clone was there.
+fn back_after_clones(evidence: &Evidence, number: usize, at: Duration) -> Duration {
+    let of_clone = |loss: &Loss| match loss {
+        Loss::Cloned { minion, from, to } if *minion == number && *to <= at => {
+            let pause = (REPLACED_PAUSE + to.saturating_sub(*from)) * 2;
+            Some(*to + pause.min(LONGEST_REPLACED_PAUSE) + evidence.return_bound)
+        }
+        _ => None,
+    };
+    let ends = evidence.history.losses.iter().filter_map(of_clone);
+    ends.max().unwrap_or_default()
 }

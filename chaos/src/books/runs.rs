@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Book, Ledger, attached, minion_number, seconds};
-use crate::evidence::Evidence;
 use crate::states::State;
-use crate::timeline::{Loss, Who};
-
-/// How long before a run the copy of a disk may be, for what the run notes to be missing in it.
-const SPOOLING: Duration = Duration::from_millis(500);
 
 /// How long a minion that is back may take to ask for what it missed and to begin it.
 const CATCH_UP: Duration = Duration::from_secs(3);
@@ -26,7 +21,10 @@ pub(super) fn at_most_once(ledger: &Ledger<'_>) -> Book {
             if times.len() > 1 {
                 let all: Vec<String> = times.iter().copied().map(seconds).collect();
                 let evidence = format!("the ledger has {} runs: at {}", all.len(), all.join(", "));
-                match times.is_sorted() && is_between_heartbeats(ledger, instance, &times) {
+                let mut pairs = times.windows(2);
+                let are_between_heartbeats = pairs
+                    .all(|pair| ledger.put_back_between_heartbeats(instance, pair[0], pair[1]));
+                match times.is_sorted() && are_between_heartbeats {
                     true => book.count(ledger.jid(*token), instance, evidence),
                     false => book.find(ledger.jid(*token), instance, evidence),
                 }
@@ -37,37 +35,6 @@ pub(super) fn at_most_once(ledger: &Ledger<'_>) -> Book {
         book.find("", "", format!("a line of a ledger cannot be read: {line}"));
     }
     book
-}
-
-/// Whether the disk was put back, between each two of these runs, to a moment before the first of them and after the
-/// last heartbeat that the master had heard. Such a disk cannot be told from one that nothing happened to
-/// (`docs/states.md`).
-fn is_between_heartbeats(ledger: &Ledger<'_>, instance: &str, times: &[Duration]) -> bool {
-    let Some(number) = minion_number(instance) else {
-        return false;
-    };
-    let Evidence {
-        history,
-        heartbeat,
-        return_bound,
-        ..
-    } = ledger.evidence;
-    let who = [Who::Minion(number), Who::Master];
-    let is_young = |from: Duration, to: Duration| {
-        // No heartbeat was heard while something was done to one of them.
-        let since = from.saturating_sub(*return_bound);
-        to <= from + *heartbeat * 2 || !history.left_alone(&who, since, from)
-    };
-    times.windows(2).all(|pair| {
-        history.losses.iter().any(|loss| {
-            matches!(loss, Loss::RolledBack { minion, from, to }
-                if *minion == number
-                    && *to >= pair[0]
-                    && *to <= pair[1]
-                    && *from <= pair[0] + SPOOLING
-                    && is_young(*from, *to))
-        })
-    })
 }
 
 /// Every run ends as returned, unless something excuses another state.
@@ -108,7 +75,12 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
             };
             if !excused {
                 let evidence = format!("it ran at {}, and its state is {state}", seconds(run.at));
-                book.find(jid, minion, evidence);
+                match state == State::Expired
+                    && ledger.put_back_between_heartbeats(minion, run.at, delivered)
+                {
+                    true => book.count(jid, minion, evidence),
+                    false => book.find(jid, minion, evidence),
+                }
             }
         }
     }

@@ -315,6 +315,27 @@ fn presence_that_lies_is_found() {
 }
 
 #[test]
+fn a_minion_whose_clone_has_gone_may_wait_before_it_tries_again() {
+    let mut evidence = balanced();
+    evidence.history.losses = vec![Loss::Cloned {
+        minion: 1,
+        from: at(20),
+        to: at(24),
+    }];
+    let mut broken_at = |seconds| {
+        evidence.presence = vec![PresenceSample {
+            asked: at(seconds),
+            answered: at(seconds),
+            present: Some(Default::default()),
+        }];
+        broken(&evidence)
+    };
+    // Its last pause is twice as long as those before it, which came to no more than 9 s.
+    assert_eq!(broken_at(47).len(), 0);
+    assert_eq!(broken_at(48), ["presence"]);
+}
+
+#[test]
 fn memory_that_grows_is_found_in_processes_that_ran_to_the_end() {
     let series = |pid, until: u64, grown: u64| UsageSeries {
         instance: "m1".to_owned(),

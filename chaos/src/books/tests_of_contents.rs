@@ -208,6 +208,37 @@ fn a_second_run_after_a_rollback_is_counted_when_the_copy_is_younger_than_a_hear
 }
 
 #[test]
+fn an_expired_run_is_counted_when_the_disk_was_put_back_between_heartbeats() {
+    let mut evidence = balanced();
+    detach(&mut evidence);
+    let expired = stored(State::Expired, 0);
+    evidence.jobs.insert(JID.to_owned(), expired);
+    let told = [("m1".to_owned(), "Expired".to_owned())];
+    evidence.publications[0].absent = told.into();
+    let mut rolled_back = |losses| {
+        evidence.history.losses = losses;
+        broken(&evidence)
+    };
+    let put_back = |from| Loss::RolledBack {
+        minion: 1,
+        from,
+        to: at(21),
+    };
+    assert_eq!(rolled_back(vec![put_back(at(20))]), NONE);
+    let found = ["true states", "told"];
+    assert_eq!(rolled_back(vec![put_back(at(15))]), found);
+    assert_eq!(rolled_back(Vec::new()), found);
+    // The minion was away when its disk was copied: the heartbeat with which it came back is heard soon after.
+    evidence.history.losses = vec![put_back(at(13))];
+    let mut back_at = |end| {
+        evidence.history.disturbances = vec![down(1, 12, end)];
+        broken(&evidence)
+    };
+    assert_eq!(back_at(16), NONE);
+    assert_eq!(back_at(14), found);
+}
+
+#[test]
 fn a_state_without_a_cause_is_found_also_where_nothing_ran() {
     for state in [
         State::NotConnected,

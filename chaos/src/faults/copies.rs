@@ -37,6 +37,10 @@ impl Injector<'_> {
 
     /// Starts a second machine from a copy of a minion's disk, and ends it later.
     pub(super) async fn clone_minion(self, minion: usize, lasts: Duration) -> Result<()> {
+        let Some(seat) = self.fleet.seat(minion) else {
+            return Ok(());
+        };
+        let _identity = seat.identity.lock().await;
         let timeline = &self.fleet.timeline;
         let root = self.fleet.root();
         let at = timeline.now();

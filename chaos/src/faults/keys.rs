@@ -31,6 +31,7 @@ impl Injector<'_> {
             return Ok(());
         };
         let timeline = &self.fleet.timeline;
+        let _identity = seat.identity.lock().await;
         let mut daemon = seat.daemon.lock().await;
         self.begin(Fault::ReplaceKey(minion), lasts);
         let _down = self.terminate(Who::Minion(minion), &mut daemon).await;

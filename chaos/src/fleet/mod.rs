@@ -48,6 +48,9 @@ const MINION_DISK: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct MinionSeat {
     pub(crate) daemon: Mutex<Daemon>,
+    /// Locked while there is a clone of the minion, and, before `daemon`, while the minion gets another key: a clone with the
+    /// earlier key would take the place of the minion for good.
+    pub(crate) identity: Mutex<()>,
     /// One link for each port of the master; with zeromq the second one carries publications.
     pub(crate) links: Vec<Link>,
     /// The small disk of the minion, or why there is none.
@@ -113,6 +116,7 @@ impl Fleet {
             });
             seats.push(MinionSeat {
                 daemon: Mutex::new(Daemon::minion(root, &instance, sabotage)),
+                identity: Mutex::default(),
                 links,
                 disk,
             });

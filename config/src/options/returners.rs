@@ -255,7 +255,7 @@ pub(super) const EVENT_RETURN_WHITELIST: OptionDoc<MasterConfig> = OptionDoc {
     unit: "a glob or a list of them",
     default: "",
     help: "The tags of the events that `event_return` is about. A `*` crosses slashes. The event that a minion fires as `my/x` is \
-           matched by `my/*` and by `salt/minion/*/my/*`. Not set: all.",
+           matched by `my/*` and by `salt/minion/*/my/*`. Not set: all but those of runs and batches.",
     read: |config, given| {
         config.returners.event_return_whitelist = globs(given)?;
         Ok(())

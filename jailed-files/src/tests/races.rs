@@ -48,18 +48,22 @@ fn a_file_that_is_swapped_for_a_link_is_never_read_outside() {
     let jail = Jail::new();
     jail.link("../secret", "other");
     let swapping = Swapping::between(jail.path("file"), jail.path("other"));
-    let mut read = 0;
-    for _ in 0..OPENED {
+    let (mut read, mut refused) = (0, 0);
+    // On a busy machine the other thread may stand still for long.
+    while read + refused < OPENED || read == 0 || refused == 0 {
         match jail.read("file") {
             Ok(content) => {
                 assert_eq!(content, "content");
                 read += 1;
             }
-            Err(error) => assert!(error.contains("leads out"), "{error}"),
+            Err(error) => {
+                assert!(error.contains("leads out"), "{error}");
+                refused += 1;
+            }
         }
+        assert!(read + refused < 10_000 * OPENED, "nothing is swapped");
     }
     drop(swapping);
-    assert!(read > 0 && read < OPENED, "{read}: nothing was swapped");
 }
 
 #[test]

@@ -15,9 +15,7 @@ use saline_messages::{EventOrigin, EventTag, MinionId, OriginKind};
 use saline_protocol::transport::{Clock, Context, Publisher};
 
 use crate::disk::StoreError;
-pub(crate) use durable::{
-    DurableEvents, DurableSettings, EventCursor, ReturnedTags, TagFilter, matches_nothing_returned,
-};
+pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, ReturnedTags, TagFilter};
 pub use minion_events::MinionEventFirer;
 pub(crate) use reader::{
     Acknowledged, EventReader, PageLimits, REACTOR, ReadEvent, ReadPage, job_tag,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use saline_messages::MasterTime;
+use saline_messages::{MasterTime, MinionJobState};
 
 use super::memory::open_jobs::{OpenJobs, UnwrittenState};
 use super::tables::minion_states;
@@ -203,6 +203,7 @@ impl JobStore {
     /// Writes states of jobs of one partition.
     async fn write_batch(&self, start: i64, batch: Vec<UnwrittenState>) -> Result<(), StoreError> {
         let (open, bytes) = (Arc::clone(&self.open), batch.len() * STATE_BYTES);
+        let records = Arc::clone(&self.records);
         let batch = Arc::new(batch);
         let states = Arc::clone(&batch);
         let act = move |connection: &Connection| {
@@ -211,7 +212,11 @@ impl JobStore {
                 let UnwrittenState {
                     job, minion, state, ..
                 } = unwritten;
-                minion_states::write(connection, *job, minion, *state)
+                let heartbeats = match state {
+                    MinionJobState::Offered => records.heartbeats_heard(minion),
+                    _ => 0,
+                };
+                minion_states::write(connection, *job, minion, *state, heartbeats)
             })
         };
         let settled = move |result: &Result<(), StoreError>| {

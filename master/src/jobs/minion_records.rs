@@ -10,6 +10,7 @@ use saline_messages::{MasterTime, MinionId, StartId};
 use tokio::sync::oneshot;
 
 use super::memory::minion_record::MinionRecord;
+use super::tables::heard_heartbeats::HeardHeartbeats;
 use super::tables::minions;
 use super::{StoreError, lock};
 use crate::disk::thread::{TaskQueue, Thread};
@@ -81,6 +82,24 @@ impl MinionRecords {
     /// Runs `look` with all records.
     pub(super) fn look<T>(&self, look: impl FnOnce(&HashMap<MinionId, MinionRecord>) -> T) -> T {
         look(&lock(&self.records))
+    }
+
+    /// Returns how many heartbeats of a minion were heard of; zero without a record.
+    pub(super) fn heartbeats_heard(&self, minion: &MinionId) -> u64 {
+        let records = lock(&self.records);
+        records
+            .get(minion)
+            .map_or(0, |record| record.heartbeats_noted)
+    }
+
+    /// Takes how many heartbeats had been heard of when jobs were offered, by an earlier start of the master.
+    pub(super) fn take_heartbeats_heard(&self, heard: HeardHeartbeats) {
+        for (minion, heartbeats) in heard {
+            self.change(&minion, |record| {
+                record.heartbeats_noted = record.heartbeats_noted.max(heartbeats);
+                false
+            });
+        }
     }
 
     /// Returns the latest time in any record, and of the expiries that earlier starts of the master found passed.

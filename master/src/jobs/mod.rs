@@ -74,6 +74,7 @@ use memory::transfers::{TransferLimits, Transfers};
 use minion_records::{MinionRecords, RecordCopies};
 use request_log::{LogEntry, RequestLog};
 use secrets::StoredSecrets;
+use tables::heard_heartbeats::HeardHeartbeats;
 use tables::schema::JOBS;
 use tables::{minion_states, return_parts};
 
@@ -161,8 +162,8 @@ pub struct JobStore {
     flushed: Mutex<Option<(i64, MinionId)>>,
     /// Has one permit, for the flush that is under way.
     flushing: Semaphore,
-    /// Whether the clock was far ahead of the store's newest entry at the start.
-    is_ahead: bool,
+    /// Whether the clock was far ahead of the store's newest entry at the start, or far behind it.
+    is_in_doubt: bool,
     /// The turn of the copy that is made.
     copying: Semaphore,
     passes: Mutex<flush::Passes>,
@@ -247,7 +248,7 @@ impl JobStore {
         let Resumed {
             latest,
             now,
-            is_ahead,
+            is_in_doubt,
         } = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut expired_until = latest;
         let mut jids = JidSource::default();
@@ -255,6 +256,7 @@ impl JobStore {
         let mut transfers = Transfers::new(settings.transfer_limits());
         let mut open = OpenJobs::default();
         let mut request_log = RequestLog::default();
+        let mut heard = HeardHeartbeats::new();
         for start in partitions.all() {
             jids.rise_above(start.saturating_sub(1));
             let path = partitions.path(start);
@@ -271,7 +273,7 @@ impl JobStore {
                 secrets.note_all(&connection)?;
                 let grace = batches::grace(settings.heartbeat);
                 records.look(|records| {
-                    publish::read_open(&connection, now, grace, records, &mut open)
+                    publish::read_open(&connection, now, grace, records, &mut open, &mut heard)
                 })?;
                 for (at, request, entry) in request_log::read(&connection, now)? {
                     // The first effect of a request stands.
@@ -281,6 +283,7 @@ impl JobStore {
             };
             read().map_err(|error: StoreError| error.of_file(&path))?;
         }
+        records.take_heartbeats_heard(heard);
         if expired_until > latest {
             // What was queued and has expired is not offered again, whatever clock the next start finds.
             minion_records::note_expired_until(&settings.folder, expired_until)?;
@@ -327,7 +330,7 @@ impl JobStore {
             partitions,
             flushed: Mutex::default(),
             flushing: Semaphore::new(1),
-            is_ahead,
+            is_in_doubt,
             copying: Semaphore::new(1),
             undeleted: Mutex::default(),
             followers: Mutex::default(),
@@ -353,10 +356,10 @@ impl JobStore {
         self.writer.close().await;
     }
 
-    /// Returns whether the clock was more than a day ahead of the store's newest entry at the start: it may be wrong,
-    /// or the master was off.
-    pub fn started_ahead(&self) -> bool {
-        self.is_ahead
+    /// Returns whether the clock was more than a day ahead of the store's newest entry at the start, or behind it: the
+    /// clock is or was wrong, or the master was off.
+    pub fn started_in_doubt(&self) -> bool {
+        self.is_in_doubt
     }
 
     /// Returns a new jid: the time, or one above the highest jid so far.
@@ -425,8 +428,8 @@ struct Resumed {
     latest: MasterTime,
     /// The master's time.
     now: MasterTime,
-    /// Whether that is far ahead of the time in the store.
-    is_ahead: bool,
+    /// Whether the clock is far ahead of the time in the store, or far behind it.
+    is_in_doubt: bool,
 }
 
 /// Has the master's time go on after the times in the store.
@@ -451,14 +454,18 @@ fn resume(
     }
     let latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
     let behind = clock.rise_above(latest);
+    let is_far_behind = behind > CREDIBLE;
     if behind > NOTICED {
-        let behind = match behind {
-            0..CREDIBLE => format!("{} s", behind / 1_000),
-            _ => format!("{} days", behind / CREDIBLE),
+        let (behind, by_when) = match is_far_behind {
+            false => (format!("{} s", behind / 1_000), ""),
+            true => (
+                format!("{} days", behind / CREDIBLE),
+                ", before old jobs are removed in an hour",
+            ),
         };
         tracing::warn!(
             "the clock of this machine is {behind} behind the newest entry of the job store; the master's time goes on from \
-             there and is drawn to the clock slowly. If the clock is right, `saline-run clock.set_back` sets the time back"
+             there and is drawn to the clock slowly. If the clock is right, `saline-run clock.set_back` sets the time back{by_when}"
         );
     }
     let now = clock.now();
@@ -474,7 +481,7 @@ fn resume(
     Ok(Resumed {
         latest,
         now,
-        is_ahead,
+        is_in_doubt: is_ahead || is_far_behind,
     })
 }
 

@@ -17,6 +17,7 @@ use super::request_log::{CarriedOut, LogEntry};
 use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, secrets};
 use crate::disk::columns;
 use crate::disk::writer::StoreFile;
+use crate::jobs::tables::heard_heartbeats::{self, HeardHeartbeats};
 use crate::jobs::tables::{minion_states, rows};
 
 /// The number of minions in a state that is not final, of all jobs, from which no more jobs are taken: they are held in
@@ -92,6 +93,9 @@ impl JobStore {
         states.sort_by(|a, b| a.0.cmp(&b.0));
         states.dedup_by(|a, b| a.0 == b.0);
         let packed = states::encode(&states);
+        let heard = self
+            .records
+            .look(|records| heard_heartbeats::published(&states, records));
         let beside = new
             .metadata
             .as_ref()
@@ -101,6 +105,7 @@ impl JobStore {
         let sealed = sealed.transpose()?;
         let has_secrets = sealed.is_some();
         let beside = beside + sealed.as_ref().map_or(0, Vec::len);
+        let beside = beside + heard.as_ref().map_or(0, Vec::len);
         let bytes = rows::job_size(job) + packed.len() + beside;
         let (began, undone) = (Arc::clone(&self.request_log), Arc::clone(&self.request_log));
         let (known, receipts) = (Arc::clone(&self.open), Arc::clone(&self.receipts));
@@ -112,12 +117,14 @@ impl JobStore {
                 }
                 None => {}
             }
+            let heard = heard.as_deref();
             let gone = resolved.map(|resolved| lock(&known).gone_since(resolved));
             match gone.filter(|gone| !gone.is_empty()) {
-                None => insert(connection, number, &new, &packed, &receipts)?,
+                None => insert(connection, number, &new, &packed, heard, &receipts)?,
                 Some(gone) => {
                     let left = withdrawn_from(states::decode(&packed)?, &gone);
-                    insert(connection, number, &new, &states::encode(&left), &receipts)?;
+                    let left = states::encode(&left);
+                    insert(connection, number, &new, &left, heard, &receipts)?;
                 }
             }
             if let Some(sealed) = &sealed {
@@ -195,6 +202,7 @@ fn insert(
     number: i64,
     new: &NewJob,
     states: &[u8],
+    heard: Option<&[u8]>,
     receipts: &ReceiptSource,
 ) -> Result<(), StoreError> {
     let SignedJob { job, signature, .. } = &new.job;
@@ -202,8 +210,8 @@ fn insert(
         .prepare_cached(
             "INSERT INTO jobs (jid, created, expires, request_id, signature, fun, user,
                                operator, tgt_type, tgt, arg, unknown, claims, cancelled, states,
-                               batch, receipt)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)
+                               heartbeats, batch, receipt)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16, ?17)
              ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
@@ -221,6 +229,7 @@ fn insert(
             encode(&new.unknown),
             encode(&job.claims),
             states,
+            heard,
             new.batch.as_ref().map(encode),
             receipts.next(),
         ])?;
@@ -241,19 +250,20 @@ fn insert(
 }
 
 /// Reads the jobs of a partition that are under way: minions may begin them, or run them. Minions of a batch get
-/// `grace` milliseconds to come back.
+/// `grace` milliseconds to come back. Notes in `heard` what the rows say of heartbeats.
 pub(super) fn read_open(
     connection: &Connection,
     now: MasterTime,
     grace: MasterTime,
     records: &HashMap<MinionId, MinionRecord>,
     open: &mut OpenJobs,
+    heard: &mut HeardHeartbeats,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT jid, expires, states, cancelled, batch FROM jobs INDEXED BY jobs_expires
+        "SELECT jid, expires, states, cancelled, batch, heartbeats FROM jobs INDEXED BY jobs_expires
          WHERE expires > ?1
          UNION ALL
-         SELECT jid, expires, states, cancelled, batch FROM jobs
+         SELECT jid, expires, states, cancelled, batch, heartbeats FROM jobs
          WHERE expires <= ?1 AND batch IS NOT NULL AND jid IN
              (SELECT jid FROM state_changes INDEXED BY running_minions WHERE state = 3)",
     )?;
@@ -261,6 +271,7 @@ pub(super) fn read_open(
     while let Some(row) = found.next()? {
         let (job, expires) = (row.get(0)?, columns::time(row, 1)?);
         let mut states = minion_states::read_all(connection, job, columns::blob(row, 2)?)?;
+        heard_heartbeats::read(connection, job, &states, row, 5, heard)?;
         for (minion, state) in &mut states {
             *state = match states::at(now, expires, *state, records.get(minion)) {
                 // It is an offer still, whose expiry is not acknowledged.

@@ -127,7 +127,8 @@ impl JobStore {
             if !may_become(from, to) {
                 return Ok(None);
             }
-            minion_states::write(connection, job, &minion, to)?;
+            // It is no offer: an offer is in memory.
+            minion_states::write(connection, job, &minion, to, 0)?;
             Ok(Some(expires))
         };
         let (open, partitions) = (Arc::clone(&self.open), Arc::clone(&self.partitions));

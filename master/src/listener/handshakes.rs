@@ -155,7 +155,7 @@ impl Listener {
                 if self.kind == ListenerKind::Access && told.is_accepted() {
                     self.admit_connection(&session, peer);
                 }
-                return Ok(session.seal(&record, &encode(&told)));
+                return Ok(session.seal(&record, encode(&told)));
             }
             Added::KeyGone => Admission::Rejected,
             // The minion asks again.
@@ -262,5 +262,5 @@ impl Listener {
 
 /// Returns the sealed answer to a peer that gets no session.
 fn seal(keys: &SplitKeys, record: &Header, told: &Admission) -> Bytes {
-    ResponderRecords::new(keys).seal_reply(record, &encode(told))
+    ResponderRecords::new(keys).seal_reply(record, encode(told))
 }

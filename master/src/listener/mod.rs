@@ -14,11 +14,11 @@ mod resume_times;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use saline_channel::ChannelError;
 use saline_channel::noise::Responder;
 use saline_messages::{
-    Admission, EnvelopeError, Header, Kind, PublicationAddress, Refusal, refusal,
+    Admission, EnvelopeError, HEADER_LEN, Header, Kind, PublicationAddress, Refusal, refusal,
 };
 use saline_protocol::transport::{
     Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
@@ -155,14 +155,14 @@ impl Listener {
             reply,
             ..
         } = request;
-        let answer = self.respond(peer, &payload).await;
+        let answer = self.respond(peer, payload).await;
         if let Err(error) = reply.send(answer) {
             tracing::error!("an answer to {peer} was not sent: {error}");
         }
     }
 
-    async fn respond(&self, peer: Peer, payload: &[u8]) -> Bytes {
-        let (header, body) = match Header::decode(payload) {
+    async fn respond(&self, peer: Peer, mut payload: Bytes) -> Bytes {
+        let (header, body) = match Header::decode(&payload) {
             Ok(split) => split,
             Err(error) => {
                 tracing::debug!("{peer}: {error}");
@@ -175,7 +175,8 @@ impl Listener {
         };
         tracing::trace!("{peer}: {:?} of {} bytes", header.kind, payload.len());
         if header.kind == Kind::Record {
-            return self.record(peer, &header, body).await;
+            payload.advance(HEADER_LEN);
+            return self.record(peer, &header, payload).await;
         }
         if payload.len() > MAX_UNAUTHENTICATED {
             return refusal(Some(&header), Refusal::Malformed);
@@ -201,7 +202,7 @@ impl Listener {
         decided.map(|()| admission.welcome(principal, &self.publications, protocol))
     }
 
-    async fn record(&self, peer: Peer, header: &Header, body: &[u8]) -> Bytes {
+    async fn record(&self, peer: Peer, header: &Header, body: Bytes) -> Bytes {
         let Some(session) = self.handlers.sessions.get(header.session) else {
             return refusal(Some(header), Refusal::UnknownSession);
         };
@@ -234,7 +235,7 @@ impl Listener {
             // Its key was accepted while it polled.
             self.admit_connection(&session, peer);
         }
-        session.seal(header, &answer)
+        session.seal(header, answer)
     }
 
     /// Tells the transport that an accepted session stands on a connection. Those of other sessions stay

@@ -21,7 +21,7 @@ pub(super) const SHARE_OF_ONE: usize = 4;
 pub(super) const MAX_ABOUT_RUNS: usize = 8;
 
 /// The largest number of runs that have ended and can still be read.
-const MAX_ENDED: usize = 256;
+pub(super) const MAX_ENDED: usize = 256;
 
 /// The most that the ends of runs and their arguments may come to, in bytes: the oldest go first.
 const MAX_ENDED_BYTES: usize = 256 * 1024 * 1024;
@@ -149,11 +149,11 @@ struct Runs {
 }
 
 impl Runs {
-    fn note_gone(&mut self, run: &RunState) {
+    fn note_gone(&mut self, request: RequestId, jid: Jid) {
         if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
         }
-        self.gone.push_back((run.request_id, run.jid.clone()));
+        self.gone.push_back((request, jid));
     }
 }
 
@@ -209,13 +209,13 @@ impl RunTable {
         self.lock().kept.retain(|run| run.request_id != request);
     }
 
-    /// Removes a run that has ended.
-    pub(super) fn retire(&self, run: &RunState) {
+    /// Removes a run that has ended, if it is still here.
+    pub(super) fn retire(&self, request: RequestId, jid: Jid) {
         let mut runs = self.lock();
         let before = runs.kept.len();
-        runs.kept.retain(|kept| kept.request_id != run.request_id);
+        runs.kept.retain(|kept| kept.request_id != request);
         if runs.kept.len() < before {
-            runs.note_gone(run);
+            runs.note_gone(request, jid);
         }
     }
 
@@ -232,7 +232,7 @@ impl RunTable {
                 Some(size) if is_too_much => {
                     count -= 1;
                     bytes = bytes.saturating_sub(size);
-                    runs.note_gone(&run);
+                    runs.note_gone(run.request_id, run.jid.clone());
                 }
                 _ => runs.kept.push_back(run),
             }

@@ -215,7 +215,19 @@ impl Drop for StopGuard {
 }
 
 impl RunTask {
+    /// Carries out the run, and retires it when its end has been readable for long enough.
     async fn run(self) {
+        let (clock, table) = (self.parts.clock(), Arc::clone(&self.table));
+        let (request_id, jid) = (self.state.request_id, self.state.jid.clone());
+        // This future owns the return of the run and goes when the run has ended: from then on the table alone keeps the return.
+        if let Some(readable_until) = Box::pin(self.carry_out()).await {
+            clock.until(readable_until).await;
+            table.retire(request_id, jid);
+        }
+    }
+
+    /// Returns until when the end of the run can be read; none if it could not be begun.
+    async fn carry_out(self) -> Option<Instant> {
         let (state, clock) = (Arc::clone(&self.state), self.parts.clock());
         let _guard = StopGuard(Arc::clone(&state), Arc::clone(&self.table));
         if state.is_kept()
@@ -228,7 +240,7 @@ impl RunTask {
             );
             state.phase.send_replace(Phase::Failed(error.to_string()));
             self.table.remove(state.request_id);
-            return;
+            return None;
         }
         state.phase.send_replace(Phase::Running);
         tracing::info!(
@@ -265,8 +277,7 @@ impl RunTask {
             drop(end);
         };
         tokio::join!(tell, self.keep_end(encoded, readable_until));
-        clock.until(readable_until).await;
-        self.table.retire(&state);
+        Some(readable_until)
     }
 
     /// Stores the end if it is to be kept, again and again while the disk does not take it.

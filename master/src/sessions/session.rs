@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
@@ -168,14 +168,14 @@ impl Session {
     pub fn open(
         &self,
         header: &Header,
-        sealed: &[u8],
-    ) -> Result<(Vec<u8>, SessionState), ChannelError> {
+        sealed: Bytes,
+    ) -> Result<(BytesMut, SessionState), ChannelError> {
         let plain = lock(&self.own).records.open_request(header, sealed)?;
         Ok((plain, self.state()))
     }
 
     /// Seals the reply to the request with this header.
-    pub fn seal(&self, header: &Header, plain: &[u8]) -> Bytes {
+    pub fn seal(&self, header: &Header, plain: Vec<u8>) -> Bytes {
         lock(&self.own).records.seal_reply(header, plain)
     }
 

@@ -318,7 +318,8 @@ impl ReturnSender {
             [only] if scheduled.is_some() || self.is_large(&returns) => {
                 let most = self.host.max_payload() - scheduled.map_or(0, size_of_run);
                 let size = match self.is_large(&returns) {
-                    true => MessageSize::beginning_with(FIRST_PART, most),
+                    true => MessageSize::beginning_with(FIRST_PART, most)
+                        .followed_by(self.batch.bytes()),
                     false => MessageSize::beginning_with(size_of(only), most),
                 };
                 let (clock, bytes) = (self.context.clock, size_of(only));

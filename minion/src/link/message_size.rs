@@ -22,6 +22,8 @@ const VERY_QUICK: Duration = Duration::from_millis(20);
 pub(crate) struct MessageSize {
     bytes: usize,
     most: usize,
+    /// The least that follows a message that was very quick.
+    after_very_quick: usize,
 }
 
 impl MessageSize {
@@ -37,6 +39,15 @@ impl MessageSize {
         Self {
             bytes: bytes.min(most),
             most,
+            after_very_quick: 0,
+        }
+    }
+
+    /// Has at least `bytes`, which the link has carried before, follow a message that was very quick.
+    pub(crate) fn followed_by(self, bytes: usize) -> Self {
+        Self {
+            after_very_quick: bytes,
+            ..self
         }
     }
 
@@ -49,7 +60,7 @@ impl MessageSize {
     pub(crate) fn answered_after(&mut self, took: Duration) {
         let bytes = match took {
             took if took > SLOW => self.bytes / 2,
-            took if took < VERY_QUICK => self.bytes * 4,
+            took if took < VERY_QUICK => (self.bytes * 4).max(self.after_very_quick),
             took if took < QUICK => self.bytes * 2,
             _ => self.bytes,
         };
@@ -74,6 +85,7 @@ mod tests {
             let mut size = MessageSize {
                 bytes,
                 most: SIZES.1,
+                after_very_quick: 0,
             };
             size.answered_after(Duration::from_millis(milliseconds));
             size.bytes()
@@ -94,6 +106,15 @@ mod tests {
             assert_eq!(size.bytes(), 100);
             size.answered_after(Duration::from_millis(milliseconds));
             assert_eq!(size.bytes(), SIZES.0);
+        }
+    }
+
+    #[test]
+    fn what_the_link_has_carried_before_follows_a_very_quick_message_alone() {
+        for (milliseconds, expected) in [(10, 100_000), (20, SIZES.0), (60_000, SIZES.0)] {
+            let mut size = MessageSize::beginning_with(100, SIZES.1).followed_by(100_000);
+            size.answered_after(Duration::from_millis(milliseconds));
+            assert_eq!(size.bytes(), expected, "{milliseconds}");
         }
     }
 

@@ -27,19 +27,15 @@ const MAX_ACKED_JOBS: usize = MAX_ACCOUNTS / 2;
 const STEPS: usize = 10_000;
 
 impl ActiveSession {
-    /// Sends heartbeats as often as the master says, whenever `beat` is notified, and when a job has to wait for another
-    /// one's end.
+    /// Sends a heartbeat at once, and then as often as the master says, whenever `beat` is notified, and when a job has to
+    /// wait for another one's end. Once the master has heard the first one, it notices a disk that is put back to what it was
+    /// before the session.
     pub(super) async fn heartbeats(&self) {
         let clock = self.parts.context.clock;
-        let mut interval = Duration::from_millis(self.session.welcome.heartbeat_ms);
+        let interval = Duration::from_millis(self.session.welcome.heartbeat_ms);
         let (mut heard, mut timeout) = (clock.now(), MASTER_TIMEOUT.max(interval * 3));
         loop {
-            tokio::select! {
-                () = clock.pause(interval) => {}
-                () = self.beat.notified() => {}
-                () = self.parts.jobs.has_to_wait() => {}
-            }
-            interval = match self.beat().await {
+            let delay = match self.beat().await {
                 Some(interval) => {
                     (heard, timeout) = (clock.now(), MASTER_TIMEOUT.max(interval * 3));
                     interval
@@ -54,6 +50,11 @@ impl ActiveSession {
                 // Soon, with jitter so that not all minions ask at once.
                 None => RETRY_DELAY + jitter(RETRY_DELAY),
             };
+            tokio::select! {
+                () = clock.pause(delay) => {}
+                () = self.beat.notified() => {}
+                () = self.parts.jobs.has_to_wait() => {}
+            }
         }
     }
 

@@ -39,7 +39,8 @@ pub use starts::Start;
 /// The return of an interrupted run, after a restart as after a stop.
 pub(crate) use saline_modules::INTERRUPTED;
 
-/// The return for a run whose beginning survived a loss of power: the job may have ended, and its return been lost.
+/// The return for a run whose beginning survived a loss of power: the job may have ended, and its return been lost. It begins
+/// with [`INTERRUPTED`], by which scripts and `saline-chaos` know both.
 const INTERRUPTED_OR_LOST: &str = "The minion stopped while it ran this job, or the job ended and the return was lost: the \
      machine lost power, or the spool was damaged, emptied or put back";
 

@@ -577,3 +577,8 @@ fn a_spool_is_private_and_no_link() {
     let error = Spool::open(folder.path(), false).unwrap_err().to_string();
     assert!(error.contains("chmod go-w"), "{error}");
 }
+
+#[test]
+fn what_may_have_been_interrupted_begins_like_what_was() {
+    assert!(INTERRUPTED_OR_LOST.starts_with(INTERRUPTED));
+}

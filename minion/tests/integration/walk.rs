@@ -108,6 +108,19 @@ async fn what_was_lost_on_the_way_is_asked_for() {
     minion.stop().await;
 }
 
+/// Without it a disk that is put back to what it was before the session would be noticed only after the next one.
+#[tokio::test]
+async fn a_session_begins_with_a_heartbeat_that_the_spool_has() {
+    let fixture = Fixture::new().await;
+    fixture.master.set(|state| state.heartbeat_ms = 3_600_000);
+    let minion = fixture.start(fixture.config()).await;
+    let heard = |master: &ScriptedMaster| master.heartbeats() == 1;
+    fixture.master.wait("a heartbeat", heard).await;
+    minion.stop().await;
+    let noted = Spool::open(fixture.config().spool(), false);
+    assert_eq!(noted.unwrap().heartbeats_noted(), 1);
+}
+
 #[tokio::test]
 async fn what_is_for_others_is_declined_only_where_it_was_offered() {
     let fixture = Fixture::new().await;

@@ -81,7 +81,7 @@ fn find_job(job: &JobContext<'_>, jid: String) -> Value {
 /// sig
 ///     The name or the number of the signal.
 ///
-/// Returns an empty text if the minion does not run such a job.
+/// Returns an empty text if the minion does not run such a job, or the job ends meanwhile.
 ///
 /// CLI Example:
 ///
@@ -180,6 +180,7 @@ fn send(context: &JobContext<'_>, jid: &str, signal: Signal) -> Result<String, F
         SignalEffect::SentAtStart => ": its command gets it as it starts".to_owned(),
         SignalEffect::Interrupted => format!(": {fun} was interrupted"),
         SignalEffect::NotBegun => ": it had not begun, and will not".to_owned(),
+        SignalEffect::HasEnded => return Ok(String::new()),
         SignalEffect::Noted => {
             return Err(Failure::Execution(format!(
                 "job {jid} goes on: {fun} has no process, and cannot be interrupted unless it waits or runs a command later"
@@ -188,6 +189,11 @@ fn send(context: &JobContext<'_>, jid: &str, signal: Signal) -> Result<String, F
         SignalEffect::NoProcess => {
             return Err(Failure::Execution(format!(
                 "signal {number} was not sent: job {jid} runs {fun} and has no process now; HUP, INT, QUIT, KILL and TERM end such a job"
+            )));
+        }
+        SignalEffect::Unanswered(pid) => {
+            return Err(Failure::Execution(format!(
+                "signal {number} was not answered by process {pid} of job {jid}, which may still get it: is it stopped, or the machine too busy?"
             )));
         }
         SignalEffect::Refused(pid, error) => {

@@ -94,6 +94,10 @@ pub enum SignalEffect {
     Noted,
     /// The job has no process, and the signal is none that ends a job.
     NoProcess,
+    /// The job's process has ended without this signal.
+    HasEnded,
+    /// The job's process with this pid did not answer. It may still carry the signal out.
+    Unanswered(u32),
     /// The system refused to send the signal to the process group with this leader.
     Refused(u32, Errno),
 }
@@ -107,6 +111,8 @@ impl fmt::Display for SignalEffect {
             Self::Interrupted => f.write_str("its wait was interrupted"),
             Self::Noted => f.write_str("noted, its function is computing"),
             Self::NoProcess => f.write_str("it has no process"),
+            Self::HasEnded => f.write_str("the job has ended"),
+            Self::Unanswered(pid) => write!(f, "process {pid} did not answer"),
             Self::Refused(pid, error) => write!(f, "not sent to pid {pid}: {error}"),
         }
     }

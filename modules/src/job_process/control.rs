@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -20,8 +21,8 @@ use super::folder::JobFolder;
 use super::versioned::{self, FormatError};
 use crate::job::{Ending, JobControl, SignalEffect};
 
-/// How long each side waits for the other.
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long each side waits for the next bytes of the other.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest request or answer, in bytes.
 const MAX_MESSAGE: u64 = 64 * 1024;
@@ -43,6 +44,8 @@ enum Answer {
     Noted,
     NoProcess,
     Refused(u32, i32),
+    HasEnded,
+    Unanswered(u32),
 }
 
 impl From<SignalEffect> for Answer {
@@ -54,6 +57,8 @@ impl From<SignalEffect> for Answer {
             SignalEffect::Interrupted => Self::Interrupted,
             SignalEffect::Noted => Self::Noted,
             SignalEffect::NoProcess => Self::NoProcess,
+            SignalEffect::HasEnded => Self::HasEnded,
+            SignalEffect::Unanswered(pid) => Self::Unanswered(pid),
             SignalEffect::Refused(pid, errno) => Self::Refused(pid, errno.raw_os_error()),
         }
     }
@@ -68,6 +73,8 @@ impl From<Answer> for SignalEffect {
             Answer::Interrupted => Self::Interrupted,
             Answer::Noted => Self::Noted,
             Answer::NoProcess => Self::NoProcess,
+            Answer::HasEnded => Self::HasEnded,
+            Answer::Unanswered(pid) => Self::Unanswered(pid),
             Answer::Refused(pid, errno) => Self::Refused(pid, Errno::from_raw_os_error(errno)),
         }
     }
@@ -85,21 +92,28 @@ pub(super) fn listen(folder: &JobFolder) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers the requests of minions, for ever.
-pub(super) fn serve(listener: &UnixListener, job: &JobControl) {
+/// Answers the requests of minions, for ever. This holds `answering` while it carries a signal out and writes the answer: the
+/// signal may end the function, and the process must not end before the minion is told.
+pub(super) fn serve(listener: &UnixListener, job: &JobControl, answering: &Mutex<()>) {
     for stream in listener.incoming() {
         // A minion that goes away, or sends something else, gets no answer.
         let _ = stream
             .map_err(FormatError::Read)
-            .and_then(|stream| answer(stream, job));
+            .and_then(|stream| answer(stream, job, answering));
     }
 }
 
-fn answer(mut stream: UnixStream, job: &JobControl) -> Result<(), FormatError> {
+fn answer(
+    mut stream: UnixStream,
+    job: &JobControl,
+    answering: &Mutex<()>,
+) -> Result<(), FormatError> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let Request::Signal { signal, by, user } = versioned::read(&stream, MAX_MESSAGE)?;
     let signal = Signal::from_named_raw(signal).ok_or(FormatError::Damaged)?;
+    // Not before, since a peer may take its time with the request.
+    let _answering = answering.lock().unwrap_or_else(PoisonError::into_inner);
     let effect = job.signal(Ending { signal, by, user });
     stream.write_all(&versioned::encode(&Answer::from(effect)))?;
     Ok(())
@@ -135,4 +149,52 @@ fn short_path(path: &Path) -> io::Result<(File, PathBuf)> {
         .join(folder.as_raw_fd().to_string())
         .join(name);
     Ok((folder, short))
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for a thread that is really running"
+)]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use saline_messages::StartId;
+
+    use super::*;
+    use crate::job::RunningJob;
+    use crate::job_process::JobFolders;
+
+    #[test]
+    fn who_waits_after_a_signal_waits_for_its_answer() {
+        static ANSWERING: Mutex<()> = Mutex::new(());
+        let root = tempfile::tempdir().unwrap();
+        let folders = JobFolders::below(&root.path().join("run"), &root.path().join("state"));
+        let folder = folders.create(StartId([7; 16]), 1).unwrap();
+        let listener = listen(&folder).unwrap();
+        let job = RunningJob::example("20261121091409931549");
+        let job = Arc::new(JobControl::new(job));
+        let served = Arc::clone(&job);
+        std::thread::spawn(move || serve(&listener, &served, &ANSWERING));
+        let (_folder, path) = short_path(&folder.control()).unwrap();
+        let mut asking = UnixStream::connect(path).unwrap();
+        let request = Request::Signal {
+            signal: Signal::TERM.as_raw(),
+            by: Jid::parse("20261121091500000000").unwrap(),
+            user: "root".to_owned(),
+        };
+        asking.write_all(&versioned::encode(&request)).unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while job.ending().is_none() {
+            assert!(Instant::now() < deadline, "the signal is not carried out");
+        }
+        let _waited = ANSWERING.lock().unwrap();
+        asking.set_nonblocking(true).unwrap();
+        let mut first = [0];
+        let read = asking.read(&mut first);
+        assert!(matches!(read, Ok(1)), "the answer: {read:?}");
+    }
 }

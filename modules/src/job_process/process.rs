@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use std::os::unix::process::ExitStatusExt;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use saline_data::Packed;
 use saline_messages::{ArgumentPlace, Arguments, Job, StartId};
@@ -17,9 +20,8 @@ use saline_messages::{ArgumentPlace, Arguments, Job, StartId};
 use super::folder::{Holder, JobFolder, holder};
 use super::program::{GIVEN_UP, LEFT_IN_MEMORY, NOT_LEFT};
 use super::result::JobResult;
-use super::versioned::FormatError;
 use super::{Call, JobFolders, JobRecord, PROGRAM, control};
-use crate::job::{Ending, ScheduledCall, SignalEffect};
+use crate::job::{Ending, ScheduledCall, SignalEffect, timespec};
 use crate::{Host, Modules, Prepared};
 
 /// Starts the job processes of one start of a minion.
@@ -201,7 +203,7 @@ impl JobProcess {
         record: &File,
     ) -> io::Result<Option<Self>> {
         let ended = match pidfd_open(pid, PidfdFlags::empty()) {
-            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            Err(Errno::SRCH) => return Ok(None),
             opened => opened?,
         };
         // A process that holds the lock after the descriptor was opened is the one that held it before, since no other
@@ -223,30 +225,44 @@ impl JobProcess {
 
     /// Signals the function that the process runs, and kills the process if SIGKILL cannot end the function otherwise.
     pub fn signal(&self, ending: &Ending) -> SignalEffect {
-        let effect = control::signal(&self.folder, ending);
         let is_kill = ending.signal == Signal::KILL;
-        match effect {
+        let error = match control::signal(&self.folder, ending) {
             // The function computes, and would not notice.
-            Ok(SignalEffect::Noted) if is_kill => self.kill(),
-            Ok(effect) => effect,
-            Err(_) if is_kill => self.kill(),
-            Err(error) => {
-                tracing::warn!("process {} was not told of a signal: {error}", self.pid());
-                let errno = match error {
-                    FormatError::Read(error) => error.raw_os_error(),
-                    _ => None,
-                };
-                let errno = errno.unwrap_or(rustix::io::Errno::PROTO.raw_os_error());
-                SignalEffect::Refused(self.pid(), rustix::io::Errno::from_raw_os_error(errno))
-            }
+            Ok(SignalEffect::Noted) if is_kill => return self.kill(),
+            Ok(effect) => return effect,
+            Err(error) => error,
+        };
+        // A process that ends closes its socket a moment before.
+        let wait = match error.is_of_closed_stream() {
+            true => control::TIMEOUT,
+            false => Duration::ZERO,
+        };
+        if self.ends_within(wait) {
+            return SignalEffect::HasEnded;
         }
+        if is_kill {
+            return self.kill();
+        }
+        tracing::warn!(
+            "process {} was told of a signal without an answer: {error}",
+            self.pid()
+        );
+        SignalEffect::Unanswered(self.pid())
     }
 
     fn kill(&self) -> SignalEffect {
         match pidfd_send_signal(&self.ended, Signal::KILL) {
             Ok(()) => SignalEffect::Sent(self.pid()),
+            Err(Errno::SRCH) => SignalEffect::HasEnded,
             Err(error) => SignalEffect::Refused(self.pid(), error),
         }
+    }
+
+    /// Waits until the process has ended, or for `duration`. Returns whether it has ended.
+    fn ends_within(&self, duration: Duration) -> bool {
+        let mut ended = [PollFd::new(&self.ended, PollFlags::IN)];
+        let found = retry_on_intr(|| poll(&mut ended, Some(&timespec(duration))));
+        matches!(found, Ok(1..))
     }
 
     /// Returns the return that the process left. To be called when it has ended.
@@ -316,4 +332,42 @@ pub(super) fn without(status: Option<ExitStatus>) -> JobEnd {
         ),
     };
     JobEnd::Without { why, retcode }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use saline_messages::Jid;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_to_a_process_that_has_ended_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = JobFolders::below(&root.path().join("run"), &root.path().join("state"));
+        let child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let process = JobProcess {
+            folder: folders.create(StartId([7; 16]), 1).unwrap(),
+            pid,
+            ended: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
+            child: Mutex::new(Some(child)),
+            memory: None,
+        };
+        assert!(process.ends_within(Duration::from_secs(60)));
+        let told = |process: &JobProcess| {
+            [Signal::TERM, Signal::KILL].map(|signal| {
+                process.signal(&Ending {
+                    signal,
+                    by: Jid::parse("20261121091409931549").unwrap(),
+                    user: "root".to_owned(),
+                })
+            })
+        };
+        assert_eq!(told(&process), [SignalEffect::HasEnded; 2]);
+        // The process is reaped, and its number may belong to another one.
+        process.end();
+        assert_eq!(told(&process), [SignalEffect::HasEnded; 2]);
+    }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -41,6 +41,9 @@ const ROOM_CHECK: Duration = Duration::from_secs(1);
 /// The lines that the function logs.
 static LOG: LogLines = LogLines::new();
 
+/// Locked while a signal of a minion is carried out and answered, and by the process when it ends.
+static ANSWERING: Mutex<()> = Mutex::new(());
+
 /// Runs the function that a minion describes over descriptor 0, and leaves its return in the job's folder.
 pub fn main() -> ExitCode {
     let detached = saline_exec::detach();
@@ -61,7 +64,10 @@ pub fn main() -> ExitCode {
         return ExitCode::from(GIVEN_UP);
     }
     let result = run(call, UnixListener::from(listener));
-    match leave(&result, &folder, &memory, minion) {
+    let left = leave(&result, &folder, &memory, minion);
+    // The answer to the signal that ended the function may still be on its way.
+    let _answered = ANSWERING.lock().unwrap_or_else(PoisonError::into_inner);
+    match left {
         Ok(Left::InFile) => ExitCode::SUCCESS,
         Ok(Left::InMemory) => ExitCode::from(LEFT_IN_MEMORY),
         Err(_) => ExitCode::from(NOT_LEFT),
@@ -128,7 +134,7 @@ fn run(call: Call, listener: UnixListener) -> JobResult {
     {
         let control = Arc::clone(&control);
         // It ends with the process.
-        std::thread::spawn(move || control::serve(&listener, &control));
+        std::thread::spawn(move || control::serve(&listener, &control, &ANSWERING));
     }
     let fun = &call.job.fun;
     let outcome = match call.arguments.unpack() {

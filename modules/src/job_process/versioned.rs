@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use saline_messages::{decode as decode_message, encode as encode_message};
+use saline_messages::{decode as decode_message, encode_behind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,12 +27,26 @@ pub enum FormatError {
     Damaged,
 }
 
+impl FormatError {
+    /// Whether the other end of a stream is closed, before it has said anything or in the midst of it.
+    pub(super) fn is_of_closed_stream(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset};
+        match self {
+            Self::Read(error) => {
+                matches!(
+                    error.kind(),
+                    BrokenPipe | ConnectionRefused | ConnectionReset
+                )
+            }
+            Self::Version(_) => false,
+            Self::Damaged => true,
+        }
+    }
+}
+
 /// Encodes a message.
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
-    let mut bytes = MARK.to_vec();
-    bytes.push(VERSION);
-    bytes.extend(encode_message(message));
-    bytes
+    encode_behind([MARK.as_slice(), &[VERSION]].concat(), message)
 }
 
 /// Decodes a message.

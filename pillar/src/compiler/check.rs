@@ -20,6 +20,7 @@ impl Compiler<'_> {
 
     /// Renders the files that were not seen, neither as top files nor from files that these name.
     pub(super) fn check_others(&mut self) {
+        self.is_unreached = true;
         let only = self.options.pillarenv;
         for environment in self.environments.names() {
             if only.is_some_and(|only| environment != only) {

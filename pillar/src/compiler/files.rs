@@ -89,6 +89,14 @@ impl Compiler<'_> {
                 return Vec::new();
             }
             Err(error) => {
+                // It is rendered with what it lacks where a condition lets the one that includes it do so.
+                if self.is_unreached
+                    && self.including.is_empty()
+                    && let Some(variable) = undefined(&error.message)
+                    && self.is_given(environment, sls, variable)
+                {
+                    return Vec::new();
+                }
                 let hint = self.grain_hint(&error);
                 self.wrong(&format!("{error}{hint}"));
                 return Vec::new();
@@ -178,6 +186,13 @@ impl Compiler<'_> {
         });
         self.merge(under, found);
     }
+}
+
+/// Returns the name of the variable of which an error says that it, or a part of it, is undefined.
+fn undefined(error: &str) -> Option<&str> {
+    let (before, _) = error.split_once("` is undefined")?;
+    let (_, expression) = before.rsplit_once('`')?;
+    expression.split(['.', '[']).next()
 }
 
 /// Returns about how many bytes entries take.

@@ -81,7 +81,7 @@ fn is_name(sls: &str) -> bool {
 }
 
 /// Returns the paths that a file with this name may have.
-fn paths(sls: &str) -> [String; 2] {
+pub(super) fn paths(sls: &str) -> [String; 2] {
     let path = sls.replace('.', "/");
     [format!("{path}.sls"), format!("{path}/init.sls")]
 }

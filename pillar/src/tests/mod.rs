@@ -65,6 +65,10 @@ impl Environments for Tree {
         there.then(|| format!("/srv/pillar/{name}"))
     }
 
+    fn text_of(&self, environment: &str, name: &str) -> Option<String> {
+        self.0.get(environment)?.get(name).cloned()
+    }
+
     fn render(&self, environment: &str, request: &Request) -> Result<Value, RenderError> {
         Renderer::new().render(&self.files(environment), request)
     }
@@ -329,6 +333,46 @@ fn what_is_reached_from_a_top_file_is_not_checked_by_itself() {
         [
             "/srv/pillar/tops/more.sls:1:11: base has no file none.sls and no none/init.sls",
             "/srv/pillar/c.sls:1:11: dev has no file d.sls and no d/init.sls"
+        ]
+    );
+}
+
+#[test]
+fn what_a_file_lacks_that_an_include_gives_is_not_told() {
+    let port = "port: {{ port }}\n";
+    let tree = tree(&[
+        ("base/top.sls", "base: {db1: [a]}\n"),
+        (
+            "base/a.sls",
+            "{% if false %}\ninclude:\n  - b.block:\n      key: x\n      defaults:\n{# a: b #}\n        port: {{ 1 }}\n  - other\n{% endif %}\n",
+        ),
+        ("base/other.sls", ""),
+        ("base/b/block.sls", port),
+        (
+            "base/b/both.sls",
+            "host: {{ host.name }}\nport: {{ port }}\n",
+        ),
+        ("base/b/expression/http.sls", port),
+        ("base/b/flow/init.sls", port),
+        (
+            "base/b/init.sls",
+            "{% if false %}include: [.flow: {defaults: {port: 1}}]{% endif %}\n",
+        ),
+        ("base/b/none.sls", port),
+        (
+            "base/c.sls",
+            "{% for x in [] %}\ninclude:\n  - b/expression.{{ x }}: {defaults: {port: 1}}\n  - b.both:\n      defaults: {host: {}}\n{% endfor %}\nx: 'b.none has no defaults'\n",
+        ),
+        ("base/d.sls", "include: [b.block]\n"),
+    ]);
+    let checked = with_subject(MergingStrategy::Smart, false, |subject, options| {
+        check_all(Check::IsThere, subject, options, &tree)
+    });
+    assert_eq!(
+        checked,
+        [
+            "/srv/pillar/b/none.sls:1:10: `port` is undefined",
+            "/srv/pillar/b/block.sls:1:10: `port` is undefined, included by d.sls of base",
         ]
     );
 }

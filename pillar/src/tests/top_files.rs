@@ -249,6 +249,9 @@ fn no_name_with_slashes_leads_out_of_the_roots() {
             let pillar = compiled(&files);
             assert_eq!(pillar.entries, [], "{name}");
             assert_eq!(pillar.errors.len(), 1, "{name}: {:?}", pillar.errors);
+            // The one of an include is told from the roots on.
+            let told = format!("{name:?} cannot be the name of a file");
+            assert!(!a.is_empty() || pillar.errors[0].contains(&told), "{told}");
         }
     }
 }

@@ -105,6 +105,73 @@ fn an_error_in_a_file_that_is_included_names_the_files_that_include_it() {
 }
 
 #[test]
+fn a_variable_that_a_macro_lacks_is_told_with_its_name() {
+    let import = "{% import 'b.sls' as b %}\nx: {{ b.m(1) }}\n";
+    let from = "{% from 'b.sls' import m with context %}\nx: {{ m(1) }}\n";
+    for (a, macros, expected) in [
+        (
+            import,
+            "{% macro m(x) %}\n{{ no }}{% endmacro %}",
+            "b.sls:2:4: `no` is undefined",
+        ),
+        (
+            from,
+            "{% macro m(x) %}\n{{ x }}{{ no }}{% endmacro %}",
+            "b.sls:2:11: `no` is undefined",
+        ),
+        // An argument that nobody gave, beside one that is there and a text.
+        (
+            from,
+            "{% macro m(x, y) %}\n{{ x ~ 'y.no' ~ y }}{% endmacro %}",
+            "b.sls:2:4: `y` is undefined",
+        ),
+        // What is written like a variable, and is none.
+        (
+            import,
+            "{% macro m(x, y) %}{% if no is defined %}{% endif %}\n{{ {'no': 1}.no ~ y }}{% endmacro %}",
+            "b.sls:2:4: `y` is undefined",
+        ),
+        (
+            import,
+            "{% macro m(x) %}\n{% if x and no.x %}1{% endif %}{{ other }}{% endmacro %}",
+            "b.sls:2:13: `no` is undefined",
+        ),
+        (
+            import,
+            "{% macro m(x) %}\n{% for y in no %}{% endfor %}{% endmacro %}",
+            "b.sls:2:13: `no` is undefined",
+        ),
+        (
+            import,
+            "{% macro m(x) %}\n{{ no|upper }}{% endmacro %}",
+            "b.sls:2:7: `no` is undefined",
+        ),
+        (
+            import,
+            "{% macro n() %}\n{{ no }}{% endmacro %}{% macro m(x) %}{{ n() }}{% endmacro %}",
+            "b.sls:2:4: `no` is undefined",
+        ),
+        (
+            import,
+            "{% macro m(x) %}\n{{ caller() }}{% endmacro %}",
+            "b.sls:2:4: value of type undefined is not callable (`caller` is undefined)",
+        ),
+        (
+            "{% macro m() %}\n{{ no }}{% endmacro %}\nx: {{ m() }}\n",
+            "",
+            "a.sls:2:4: `no` is undefined",
+        ),
+    ] {
+        let error = tree_error(&[("a.sls", a), ("b.sls", macros)]);
+        let expected = format!("/srv/pillar/{expected}");
+        let told = error
+            .split_once(", included from")
+            .map_or(&*error, |(told, _)| told);
+        assert_eq!(told, expected, "{macros}");
+    }
+}
+
+#[test]
 fn a_template_that_does_not_end_is_ended() {
     for template in [
         "{% for i in range(100000000) %}{% for j in range(100000000) %}{% endfor %}{% endfor %}",

@@ -1,9 +1,12 @@
 //! The destination `executable`, with scripts.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use saline_protocol::transport::Clock;
 
 use super::*;
 use crate::DeliveryError;
@@ -74,29 +77,29 @@ async fn a_program_that_fails_gets_the_batch_again_and_one_that_refuses_does_not
 #[tokio::test]
 async fn a_program_that_takes_too_long_is_ended_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
+    // The program and its children have the FIFO open for as long as they live.
+    let alive = folder.path().join("alive");
+    rustix::fs::mknodat(CWD, &alive, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let reader = fs::File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(&alive)
+        .unwrap();
     let path = script(
         folder.path(),
-        "echo $$ > \"$1\"; sleep 600 & trap '' TERM; sleep 600",
+        "exec 3> \"$1\"; sleep 120 & trap '' TERM; sleep 120",
     );
-    let pid = folder.path().join("pid");
-    let mut program = running(&path, &[pid.to_str().unwrap()], Duration::from_secs(1));
+    let mut program = running(&path, &[alive.to_str().unwrap()], Duration::from_secs(1));
     let failed = program.deliver(&batch()).await.unwrap_err();
     assert!(
         failed.to_string().contains("took longer than 1 s"),
         "{failed}"
     );
-    // The group of the program is gone when the delivery has failed.
-    let group: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    let group = rustix::process::Pid::from_raw(group).unwrap();
-    let left = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let fields: Vec<&str> = stat
-            .rsplit(") ")
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .collect();
-        fields.get(2) == Some(&group.as_raw_nonzero().to_string().as_str()) && fields[0] != "Z"
-    });
-    assert_eq!(left.count(), 0);
+    // Their end closes the FIFO. The kernel may take a moment for it: the signal is sent when the delivery has failed.
+    rustix::fs::fcntl_setfl(&reader, OFlags::empty()).unwrap();
+    let read = move || io::copy(&mut &reader, &mut io::sink());
+    let closed = Context::default().spawn_blocking(read);
+    let deadline = Clock.after(Duration::from_secs(60));
+    let closed = Clock.deadline(deadline, closed).await;
+    assert_eq!(closed.expect("a child lives").unwrap().unwrap(), 0);
 }

@@ -64,6 +64,13 @@ fn nodegroups_are_put_in_place_of_their_names() {
         error.to_string(),
         "the master's configuration has no nodegroup \"nosuch\""
     );
+    let misspelt = target(TargetKind::Nodegroup, "debain")
+        .expand(&groups, &Assignments::default())
+        .unwrap_err();
+    assert_eq!(
+        misspelt.to_string(),
+        "the master's configuration has no nodegroup \"debain\": did you mean debian?"
+    );
 }
 
 #[test]

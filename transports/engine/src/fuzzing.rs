@@ -1,5 +1,5 @@
-//! A way for the fuzz targets to the reader of frames, which nobody else outside of the engine needs. No part
-//! of the interface.
+//! A way for the fuzz targets to the reader of frames and to a shared socket, which nobody else outside of the engine needs. No
+//! part of the interface.
 
 use std::io;
 use std::pin::pin;
@@ -9,6 +9,7 @@ use saline_protocol::transport::Limits;
 use tokio::io::ReadBuf;
 
 use crate::pipe::ReadPipe;
+pub use crate::shared_socket::fuzzing::{Came, Peer, SharedSocket, check_encoding, sealed};
 use crate::wire::frame::{header, subscribe};
 use crate::wire::{Bounds, Frame, FrameKind, FrameReader, PublicationFrame};
 

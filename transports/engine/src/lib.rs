@@ -16,7 +16,7 @@
 //! | `state` | the state machines: they take events and the time, and do no input or output |
 //! | [`shared_socket`] | virtual connections over a socket of datagrams, for backends that have no other |
 //! | `client`, `server` | drive the state machines with Tokio |
-//! | `fuzzing` | the reader of frames, for the fuzz targets |
+//! | `fuzzing` | the reader of frames and a shared socket, for the fuzz targets |
 //!
 //! # A message's walk
 //!

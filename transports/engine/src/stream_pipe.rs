@@ -37,6 +37,12 @@ impl<R, W> StreamPipe<R, W> {
     pub fn from_halves(read: R, write: W) -> Self {
         Self { read, write }
     }
+
+    /// Returns the two halves.
+    #[cfg(test)]
+    pub(crate) fn into_halves(self) -> (R, W) {
+        (self.read, self.write)
+    }
 }
 
 impl StreamPipe<tokio::net::tcp::OwnedReadHalf, tokio::net::tcp::OwnedWriteHalf> {

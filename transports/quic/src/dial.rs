@@ -48,7 +48,8 @@ impl QuicDialer {
         let tasks = self.attempts.begin(&self.context);
         let sent = Arc::new(Notify::new());
         let runtime = LifetimeRuntime::new(&tasks, Arc::clone(&sent));
-        let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
+        let endpoint =
+            quinn::Endpoint::new(quinn_config::endpoint_config(), None, socket, runtime)?;
         let client = ClientEndpoint {
             endpoint,
             _cut: tasks.cut.clone().drop_guard(),

@@ -67,7 +67,8 @@ pub(crate) async fn bind(
         let tasks = Lifetime::new(context.clone(), Duration::ZERO);
         let runtime = LifetimeRuntime::new(&tasks, Arc::default());
         let config = Some(config.clone());
-        let endpoint = quinn::Endpoint::new(Default::default(), config, socket, runtime)?;
+        let endpoint =
+            quinn::Endpoint::new(quinn_config::endpoint_config(), config, socket, runtime)?;
         let listener = QuicListener {
             endpoint,
             _cut: tasks.cut.clone().drop_guard(),

@@ -352,7 +352,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A request, a reply and a publication that each take longer than two pings to arrive, a little at a time, arrive, and the link is not taken for dead.",
         why: "A large return over a thin line is not silence.",
         look_at: "silence that whole messages end, and not bytes; a time for writing a message as a whole",
-        needs: &[Need::AnyWire],
+        needs: &[Need::AnyWire, Need::QuietMachine],
         run: |world| Box::pin(hardship::long_message(world)),
     },
     Requirement {

@@ -94,7 +94,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Ten thousand connections in waves of a thousand (inside of the transport's own connections, a thousand in waves of twenty-five) do not keep a client from working, stay below a ceiling of memory, and leave no descriptor and no thread behind.",
         why: "It is what a fleet does whose master comes back, and what anybody on the network can do.",
         look_at: "what is kept for a connection before it has shaken hands, and when it goes",
-        needs: &[Need::RawConnections, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(floods::connects_in_waves(world)),
     },
     Requirement {
@@ -104,7 +104,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Strangers that send as much garbage as the server takes, with and without a handshake before it, stay below a ceiling of memory and delay nobody.",
         why: "What is not understood must not be kept until it is.",
         look_at: "buffers that grow until a message is whole",
-        needs: &[Need::RawConnections, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(floods::flood_of_garbage(world)),
     },
     Requirement {
@@ -114,7 +114,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Thousands of datagrams from strangers, random and nearly right, delay nobody and stay below a ceiling of memory.",
         why: "Anybody can send a datagram, in any name.",
         look_at: "state that is made for a first datagram",
-        needs: &[Need::UdpWire, Need::OwnProcess],
+        needs: &[Need::UdpWire, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(datagrams::garbage_datagrams(world)),
     },
     Requirement {
@@ -124,7 +124,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Strangers that endlessly repeat a real client's requests, subscriptions, withdrawals and pings, and never read what comes back, stay below a ceiling of memory and delay nobody.",
         why: "Everything that a peer can make the other side queue has a bound in bytes.",
         look_at: "answers, confirmations and denials that are queued for a peer that does not read",
-        needs: &[Need::RawConnections, Need::OwnProcess],
+        needs: &[Need::RawConnections, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(replays::deaf_strangers(world)),
     },
     Requirement {
@@ -144,7 +144,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Thousands of first datagrams from addresses that never answer leave nothing behind, neither memory nor tasks, and delay nobody.",
         why: "The sender of a datagram can be anybody, and one machine can be a million of them.",
         look_at: "state that is made before the peer has shown that it receives at its address: a cookie, as in QUIC's Retry or DTLS",
-        needs: &[Need::UdpWire, Need::OwnProcess],
+        needs: &[Need::UdpWire, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(datagrams::forged(world)),
     },
     Requirement {

@@ -130,7 +130,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A quarter of a gibibyte published to a subscriber that does not read stays below a ceiling of memory, at both ends together.",
         why: "One minion that hangs must not take the master's memory.",
         look_at: "queues besides the bounded one: of a socket, of a writer, of a library",
-        needs: &[Need::OwnProcess],
+        needs: &[Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(memory::of_a_slow_subscriber(world)),
     },
     Requirement {
@@ -140,7 +140,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Half a gibibyte of requests that nobody takes stays below a ceiling of memory, at both ends together.",
         why: "A master that is slow must slow its clients down, not fill up.",
         look_at: "requests that are read before there is a permit for them",
-        needs: &[Need::OwnProcess],
+        needs: &[Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(memory::of_unread_requests(world)),
     },
     Requirement {
@@ -150,7 +150,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Half a gibibyte published to a subscriber whose network takes nothing any more, in messages large and small, stays below a ceiling of memory, and the publisher does not wait.",
         why: "What cannot be sent piles up before anybody notices why.",
         look_at: "the buffer between the queue and the socket",
-        needs: &[Need::AnyWire, Need::OwnProcess],
+        needs: &[Need::AnyWire, Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(memory::of_a_dead_link(world)),
     },
     Requirement {

@@ -176,7 +176,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A thousand clients each get every publication, once and in order.",
         why: "It is the size of an ordinary fleet.",
         look_at: "work for each subscriber that the publisher waits for; descriptors and threads for each",
-        needs: &[Need::OwnProcess],
+        needs: &[Need::OwnProcess, Need::QuietMachine],
         run: |world| Box::pin(delivery::a_thousand_subscribers(world)),
     },
     Requirement {

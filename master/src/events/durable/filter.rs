@@ -38,8 +38,8 @@ impl TagFilter {
     }
 }
 
-/// The tags of the events that destinations outside of the master get: those that `wanted` matches, or all if it is empty, but
-/// for those that `left_out` matches.
+/// The tags of the events that destinations outside of the master get: those that `wanted` matches, but for those that `left_out`
+/// matches. If `wanted` is empty, it is as if it matched all but those of runs and batches, each of which may have much data.
 #[derive(Debug, Clone)]
 pub(crate) struct ReturnedTags {
     wanted: TagFilter,
@@ -53,15 +53,17 @@ impl ReturnedTags {
 
     /// Whether an event with this tag is delivered.
     pub(crate) fn matches(&self, tag: &str) -> bool {
-        (self.wanted.is_empty() || self.wanted.matches(tag)) && !self.left_out.matches(tag)
+        let is_wanted = match self.wanted.is_empty() {
+            true => !is_in_job_store(tag) || is_read_from_job_store(tag),
+            false => self.wanted.matches(tag) && !is_progress_of_job(tag),
+        };
+        is_wanted && !self.left_out.matches(tag)
     }
 }
 
-/// Whether a glob over tags matches no event that destinations outside of the master get: it is about runs or batches alone.
-pub(crate) fn matches_nothing_returned(glob: &str) -> bool {
-    let fixed = glob.split(['*', '?', '[', '\\']).next().unwrap_or_default();
-    let mut families = ["salt/batch/", "salt/run/", "salt/wheel/"].into_iter();
-    families.any(|family| fixed.starts_with(family))
+/// Whether an event with this tag tells of a change of a job other than its publication and its returns.
+fn is_progress_of_job(tag: &str) -> bool {
+    matches!(EventTag::parse(tag), Some(EventTag::Job(..))) && !is_read_from_job_store(tag)
 }
 
 /// Whether the job store has what an event with this tag reports, so that it is not kept once more.
@@ -85,23 +87,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_of_runs_and_batches_alone_match_nothing_that_is_returned() {
-        for (glob, expected) in [
-            ("salt/run/*", true),
-            ("salt/run/2026*/ret", true),
-            ("salt/wheel/[0-9]*", true),
-            ("salt/batch/*/done", true),
-            ("salt/*", false),
-            ("salt/r*", false),
-            ("salt/job/*", false),
-            ("*/ret", false),
-            ("my/salt/run/*", false),
-        ] {
-            assert_eq!(matches_nothing_returned(glob), expected, "{glob}");
-        }
-    }
-
-    #[test]
     fn returned_tags_are_also_those_that_minions_chose() {
         let globs = |globs: &[&str]| {
             let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
@@ -120,5 +105,30 @@ mod tests {
         }
         let no_jobs = ReturnedTags::new(TagFilter::default(), globs(&["salt/job/*"]));
         assert!(no_jobs.matches("salt/minion/web1/salt/job/1"));
+    }
+
+    #[test]
+    fn runs_and_batches_are_returned_where_they_are_asked_for() {
+        let globs = |globs: &[&str]| {
+            let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+            TagFilter::compile(&globs).unwrap()
+        };
+        let all = ReturnedTags::new(TagFilter::default(), TagFilter::default());
+        let asked_for = ReturnedTags::new(globs(&["salt/*"]), globs(&["salt/run/*/progress"]));
+        for (tag, is_in_all, is_asked_for) in [
+            ("salt/auth", true, true),
+            ("salt/job/20261121091409931549/new", true, true),
+            ("salt/job/20261121091409931549/ret/web1", true, true),
+            ("salt/job/20261121091409931549/start/web1", false, false),
+            ("salt/run/20261121091409931549/new", false, true),
+            ("salt/run/20261121091409931549/ret", false, true),
+            ("salt/run/20261121091409931549/progress", false, false),
+            ("salt/wheel/20261121091409931549/ret", false, true),
+            ("salt/batch/20261121091409931549/complete", false, true),
+            ("myco/deploy", true, false),
+        ] {
+            assert_eq!(all.matches(tag), is_in_all, "{tag}");
+            assert_eq!(asked_for.matches(tag), is_asked_for, "{tag}");
+        }
     }
 }

@@ -128,21 +128,19 @@ impl DurableEvents {
         filter.matches(tag) || self.is_reacted_to(tag)
     }
 
-    /// Whether destinations outside of the master get an event with this tag. Those of runs and batches are kept for the reactor
-    /// alone.
+    /// Whether destinations outside of the master get an event with this tag, whatever the reactor reacts to.
     pub(crate) fn returns(&self, tag: &str) -> bool {
         let returned = self.returned.as_ref();
         returned.is_some_and(|returned| returned.matches(tag))
-            && (!is_in_job_store(tag) || is_read_from_job_store(tag))
     }
 
     /// Returns the store if events with this tag are kept there.
     pub(crate) fn keeps(&self, tag: &str) -> Option<&Arc<EventStore>> {
         let store = self.store()?;
         let filter = self.filter.read().unwrap_or_else(PoisonError::into_inner);
-        // The reactor reads events of runs and batches that only a look at the job store would tell to others.
-        let is_kept = ((filter.matches(tag) || self.returns(tag)) && !is_in_job_store(tag))
-            || (self.is_reacted_to(tag) && !is_read_from_job_store(tag));
+        // The reactor and destinations read events of runs and batches that only a look at the job store would tell to others.
+        let is_kept = (filter.matches(tag) && !is_in_job_store(tag))
+            || ((self.returns(tag) || self.is_reacted_to(tag)) && !is_read_from_job_store(tag));
         is_kept.then_some(store)
     }
 }

@@ -2,7 +2,8 @@
 //! after the last number that they have seen, also after a restart.
 //!
 //! Kept are events of minions, keys, authentication and presence, and those that operators send. What happens to jobs,
-//! batches and runs is in the job store and not kept once more. Events that no filter matches cost no transaction.
+//! batches and runs is in the job store and kept once more only for the reactor, and for destinations outside of the
+//! master. Events that no filter matches cost no transaction.
 //!
 //! The events are one file of SQLite, written by a [`Writer`] as the job store is: what waits is one commit. They are
 //! bounded in bytes and in age. Beyond the bytes the source that has most loses its oldest, so that one minion's flood
@@ -32,7 +33,7 @@ use crate::disk::partitions::{Connections, Partitions};
 use crate::disk::writer::{PartitionLimits, StoreFile, Writer};
 use crate::jobs::memory::receipts::ReceiptSource;
 
-pub(crate) use filter::{ReturnedTags, TagFilter, matches_nothing_returned};
+pub(crate) use filter::{ReturnedTags, TagFilter};
 pub(crate) use in_force::{DurableEvents, DurableSettings};
 pub(crate) use tables::{EventCursor, KeptEvent};
 

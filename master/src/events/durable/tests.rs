@@ -282,18 +282,7 @@ fn what_the_job_store_has_is_not_kept_once_more() {
 #[test]
 fn what_destinations_get_does_not_depend_on_the_reactor() {
     let place = Place::new();
-    let settings = DurableSettings {
-        folder: place.folder(),
-        filter: TagFilter::default(),
-        returned: Some(ReturnedTags::new(
-            TagFilter::default(),
-            TagFilter::default(),
-        )),
-        is_followed: true,
-        reacted: filter(&["*"]),
-        most_bytes: MAX_BYTES,
-    };
-    let durable = DurableEvents::open(settings, MasterClock::new(Clock)).unwrap();
+    let durable = returning(&place.folder(), &[], &["*"]);
     for (tag, is_returned) in [
         ("salt/auth", true),
         ("salt/job/20261121091409931549/new", true),
@@ -304,6 +293,37 @@ fn what_destinations_get_does_not_depend_on_the_reactor() {
         assert_eq!(durable.returns(tag), is_returned, "{tag}");
         assert!(durable.matches(tag), "{tag}");
     }
+}
+
+#[test]
+fn what_the_job_store_has_is_kept_once_more_for_a_destination_that_is_to_get_it() {
+    let place = Place::new();
+    let durable = returning(&place.folder(), &["salt/*"], &[]);
+    for (tag, is_kept) in [
+        ("salt/auth", true),
+        ("salt/run/20261121091409931549/new", true),
+        ("salt/run/20261121091409931549/ret", true),
+        ("salt/batch/20261121091409931549/complete", true),
+        ("salt/job/20261121091409931549/new", false),
+        ("salt/job/20261121091409931549/ret/web1", false),
+        ("salt/job/20261121091409931549/start/web1", false),
+        ("myco/deploy", false),
+    ] {
+        assert_eq!(durable.keeps(tag).is_some(), is_kept, "{tag}");
+    }
+}
+
+/// Opens events that destinations with this whitelist and the reactor get.
+fn returning(folder: &Path, wanted: &[&str], reacted: &[&str]) -> DurableEvents {
+    let settings = DurableSettings {
+        folder: folder.to_owned(),
+        filter: TagFilter::default(),
+        returned: Some(ReturnedTags::new(filter(wanted), TagFilter::default())),
+        is_followed: true,
+        reacted: filter(reacted),
+        most_bytes: MAX_BYTES,
+    };
+    DurableEvents::open(settings, MasterClock::new(Clock)).unwrap()
 }
 
 #[tokio::test]

@@ -54,8 +54,11 @@ async fn is_never_left(served: &Served, path: &str) {
         transfer: TransferId::of(SECRET),
         ..inside
     };
-    let (mut seen, mut refused) = (0, 0);
-    for _ in 0..ASKED {
+    let (mut seen, mut refused, mut asked) = (0, 0, 0);
+    // On a busy machine the other thread may stand still for long.
+    while asked < ASKED || seen == 0 || refused == 0 {
+        asked += 1;
+        assert!(asked < 10_000 * ASKED, "nothing is swapped");
         match served.look(path).await {
             MinionReply::Files(FileReply::Seen(found)) => {
                 assert_eq!(found.transfer, inside.transfer);
@@ -82,7 +85,6 @@ async fn is_never_left(served: &Served, path: &str) {
         let listed = format!("{:?}", served.ask("m1", below).await);
         assert!(!listed.contains("only-outside"), "{listed}");
     }
-    assert!(seen > 0 && refused > 0, "{seen}, {refused}: not swapped");
 }
 
 #[tokio::test]

@@ -90,13 +90,15 @@ pub(crate) fn find(
     Ok(Some((state, expires)))
 }
 
-/// Writes that the state of a minion is another one than at the publication. A return is told by its own row: then the
-/// change before it is removed.
+/// Writes that the state of a minion is another one than at the publication, and how many of its heartbeats the master had
+/// heard of when it offered the job, if this is an offer. A return is told by its own row: then the change before it is
+/// removed.
 pub(crate) fn write(
     connection: &Connection,
     job: i64,
     minion: &MinionId,
     state: MinionJobState,
+    heartbeats: u64,
 ) -> Result<(), StoreError> {
     if state == MinionJobState::Returned {
         connection
@@ -106,11 +108,16 @@ pub(crate) fn write(
     }
     connection
         .prepare_cached(
-            "INSERT INTO state_changes (jid, minion, state)
-             SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM jobs WHERE jid = ?1)
-             ON CONFLICT (jid, minion) DO UPDATE SET state = ?3",
+            "INSERT INTO state_changes (jid, minion, state, heartbeats)
+             SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM jobs WHERE jid = ?1)
+             ON CONFLICT (jid, minion) DO UPDATE SET state = ?3, heartbeats = ?4",
         )?
-        .execute(params![job, minion.as_str(), state as u8])?;
+        .execute(params![
+            job,
+            minion.as_str(),
+            state as u8,
+            columns::from_time(heartbeats)
+        ])?;
     Ok(())
 }
 

@@ -493,3 +493,40 @@ async fn a_disk_or_a_memory_that_was_put_back_is_told_from_a_restart() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_was_heard_before_a_job_was_handed_over_outlives_a_crash() {
+    let place = Place::new();
+    let store = place.open();
+    let noted = |number, noted| ReconcilingStart {
+        heartbeats_noted: noted,
+        ..start(number, None)
+    };
+    for (number, minion) in [(1, id("a")), (2, id("b")), (3, id("c"))] {
+        let start = noted(number, 10);
+        let finished = store.finish_reconciliation(&minion, &start);
+        finished.await.unwrap();
+        store.take_heartbeats_noted(&minion, 12);
+    }
+    let job = job(&store);
+    publish(
+        &store,
+        &job,
+        &[("a", Offered), ("b", Queued), ("c", Queued)],
+    )
+    .await;
+    store.take_heartbeats_noted(&id("b"), 13);
+    assert!(store.claim(&id("b"), &job.jid).await.unwrap());
+    // A crash: no record is written, and no state that can wait.
+    drop(store);
+    let store = place.open();
+    for (number, minion, heard) in [(1, "a", 12), (2, "b", 13), (3, "c", 10)] {
+        for noted_now in [heard - 1, heard] {
+            assert_eq!(
+                store.was_put_back(&id(minion), &noted(number, noted_now)),
+                noted_now < heard,
+                "{minion} {noted_now}"
+            );
+        }
+    }
+}

@@ -40,6 +40,21 @@ fn files_set_aside(place: &Place) -> usize {
 }
 
 #[tokio::test]
+async fn a_start_is_in_doubt_until_the_clock_is_near_the_entries_of_the_store() {
+    let place = Place::new();
+    for (ahead, is_in_doubt) in [(false, false), (true, true), (true, false), (false, true)] {
+        let store = match ahead {
+            true => open_ahead(&place),
+            false => place.open(),
+        };
+        assert_eq!(store.started_in_doubt(), is_in_doubt, "{ahead}");
+        let expires = store.now() + 1;
+        done(&store, expires).await;
+        close(store).await;
+    }
+}
+
+#[tokio::test]
 async fn the_time_is_set_back_by_the_next_start_with_what_came_before() {
     let place = Place::new();
     let store = place.open();

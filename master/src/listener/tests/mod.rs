@@ -113,8 +113,8 @@ impl TestListener {
         answered
     }
 
-    async fn kind_of_answer(&self, peer: Peer, message: &[u8]) -> Kind {
-        let reply = self.listener.respond(peer, message).await;
+    async fn kind_of_answer(&self, peer: Peer, message: &Bytes) -> Kind {
+        let reply = self.listener.respond(peer, message.clone()).await;
         Header::decode(&reply).unwrap().0.kind
     }
 
@@ -135,7 +135,7 @@ impl TestListener {
         let keys = initiator(credentials, attempted);
         let (_, body) = Resumption::begin(keys, &self.keys.noise.unwrap()).unwrap();
         let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
-        let reply = listener.respond(peer, &message).await;
+        let reply = listener.respond(peer, message).await;
         Header::decode(&reply).unwrap().0.kind
     }
 }
@@ -153,7 +153,7 @@ struct AtGate {
 impl Client for AtGate {
     async fn request(&self, payload: Bytes, _: Instant) -> Result<Bytes> {
         self.sent.lock().unwrap().push(payload.clone());
-        Ok(self.listener.respond(self.peer, &payload).await)
+        Ok(self.listener.respond(self.peer, payload).await)
     }
 
     async fn subscribe(

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use saline_config::MasterConfig;
 use saline_functions::{Secret, function};
 use saline_messages::{Arguments, RunnerRequest};
+use saline_protocol::transport::Clock;
 
+use super::super::run_table::MAX_ENDED;
 use super::*;
 use crate::authorize::Principal;
 use crate::parts::testing::TestMaster;
@@ -265,4 +267,21 @@ async fn a_test_forgets_no_grains() {
     assert_eq!(end.value().unwrap(), Value::List(Vec::new()));
     let (_, end) = running.run(Running::call("cache.clear_all", &[])).await;
     assert_eq!(end.value().unwrap(), Value::Bool(true));
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_goes_from_memory_when_there_are_too_many() {
+    let running = Running::start().await;
+    let mut ended = Vec::new();
+    for _ in 0..=MAX_ENDED {
+        let (run, _) = running.run(Running::call("config.get", &["timeout"])).await;
+        ended.push(Arc::downgrade(&run));
+    }
+    // The tasks of the runs let go of them soon after they have ended.
+    let deadline = Clock.after(Duration::from_secs(60));
+    while ended[0].upgrade().is_some() {
+        assert!(Clock.now() < deadline, "its end is in memory");
+        tokio::task::yield_now().await;
+    }
+    assert!(ended[1].upgrade().is_some(), "it can be read");
 }

@@ -65,6 +65,8 @@ pub struct State {
     /// The next message of this kind is answered by somebody on the path, in the clear.
     pub interference: Option<(Kind, Bytes)>,
     pub heartbeats: usize,
+    /// How often the minion is to send heartbeats.
+    pub heartbeat_ms: u64,
     /// The minion's pillar.
     pub pillar: Value,
     /// Why there is no pillar, and what went wrong with it.
@@ -121,6 +123,7 @@ impl ScriptedMaster {
                     after: 0,
                     until: u64::MAX,
                 },
+                heartbeat_ms: 100,
                 ..State::default()
             }),
         });
@@ -162,7 +165,7 @@ impl ScriptedMaster {
         }
         let admission = match state.waits {
             true => Admission::Pending(None),
-            false => welcome(NOW, 100, Some(material(state.last_all))),
+            false => welcome(NOW, state.heartbeat_ms, Some(material(state.last_all))),
         };
         let mut sessions = self.sessions.lock().unwrap();
         match sessions.open(payload, &admission) {
@@ -315,7 +318,7 @@ impl State {
     fn heartbeat(&self) -> HeartbeatReply {
         HeartbeatReply {
             clock: NOW,
-            heartbeat_ms: 100,
+            heartbeat_ms: self.heartbeat_ms,
             epoch: 7,
             group: None,
             last_all: self.last_all,

@@ -150,3 +150,6 @@ impl Client for EngineClient {
         self.core.lifetime.shutdown(deadline).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -347,3 +347,6 @@ impl<U: Unsent> Drop for Caller<'_, U> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl ClientCore {
             return;
         }
         let dropped = self.subscriptions().deliver(arrived);
-        if dropped > 0 {
+        if dropped != 0 {
             let metrics = &self.lifetime.context.metrics;
             metrics.add(Metric::Lost, dropped);
         }

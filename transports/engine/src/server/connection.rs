@@ -187,3 +187,6 @@ impl ReplyRoute for Connection {
         self.tell_writer(queue, 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

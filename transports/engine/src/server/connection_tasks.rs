@@ -36,10 +36,8 @@ impl<R> Drop for Reader<R> {
     fn drop(&mut self) {
         self.report_partial(0);
         let core = &self.connection.core;
-        if !core.disconnect(self.connection.number()) {
-            // It was cut by others, who do not know whether it has ended.
-            self.connection.close();
-        }
+        // Unless others have cut it, who have closed it too.
+        core.disconnect(self.connection.number());
         core.resume(core.requests.leave(self.connection.number()));
         core.release_permits(std::mem::take(&mut self.permits));
         if self.connection.has_session() {
@@ -272,7 +270,7 @@ async fn too_late(connection: &Connection) {
 
 /// The bytes of an unfinished request that any peer may hold, whatever others hold: a message of a handshake
 /// is smaller.
-const HANDSHAKE_ROOM: usize = 8 * 1024;
+const HANDSHAKE_ROOM: usize = 8192;
 
 /// Bounds the unfinished requests of a connection until a session stands with its peer.
 struct Admission(AdmissionLimits);
@@ -418,3 +416,6 @@ impl<W: WritePipe> Writer<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ use self::ungreeted::{UngreetedTable, most_greeted};
 use crate::pipe::Listener;
 use crate::state::{Hub, Published};
 use crate::wire::PublicationFrame;
-use crate::{DepartureSender, GRACE, Lifetime, departure_queue, lock};
+use crate::{DepartureReceiver, DepartureSender, GRACE, Lifetime, departure_queue, lock};
 
 /// Serves the connections of `listeners`, which are bound at `bound`: what a backend returns from
 /// [`Transport::serve`](saline_protocol::transport::Transport::serve). `certificate` is the SHA-256 of
@@ -41,22 +41,7 @@ pub fn serve<L: Listener>(
     certificate: Option<[u8; 32]>,
     context: Context,
 ) -> Server {
-    let limits = &context.limits;
-    let (departures, departed) = departure_queue(limits);
-    let core = Arc::new(ServerCore {
-        requests: RequestQueue::new(limits.requests_unanswered),
-        hub: Mutex::default(),
-        departures,
-        connections: AtomicU64::new(0),
-        ungreeted: UngreetedTable::new(limits),
-        unadmitted: Mutex::default(),
-        partial_bytes: AtomicUsize::new(0),
-        certificate,
-        refusals: RefusalLog::default(),
-        emptied: Notify::new(),
-        started: context.clock.now(),
-        lifetime: Lifetime::new(context, GRACE),
-    });
+    let (core, departed) = ServerCore::new(context, certificate);
     let lifetime = &core.lifetime;
     let open = Arc::new(CloseOnDrop(Arc::clone(&core)));
     for listener in listeners {
@@ -105,6 +90,27 @@ struct ServerCore {
 }
 
 impl ServerCore {
+    /// Returns the state of a server without connections, and its stream of departures.
+    fn new(context: Context, certificate: Option<[u8; 32]>) -> (Arc<Self>, DepartureReceiver) {
+        let limits = &context.limits;
+        let (departures, departed) = departure_queue(limits);
+        let core = Arc::new(Self {
+            requests: RequestQueue::new(limits.requests_unanswered),
+            hub: Mutex::default(),
+            departures,
+            connections: AtomicU64::new(0),
+            ungreeted: UngreetedTable::new(limits),
+            unadmitted: Mutex::default(),
+            partial_bytes: AtomicUsize::new(0),
+            certificate,
+            refusals: RefusalLog::default(),
+            emptied: Notify::new(),
+            started: context.clock.now(),
+            lifetime: Lifetime::new(context, GRACE),
+        });
+        (core, departed)
+    }
+
     fn hub(&self) -> MutexGuard<'_, Hub<Arc<Connection>>> {
         lock(&self.hub)
     }
@@ -117,7 +123,7 @@ impl ServerCore {
             .publish(topic, |connection, number, subscription| {
                 connection.publish(number, publication, subscription)
             })?;
-        if published.lost > 0 {
+        if published.lost != 0 {
             let metrics = &self.lifetime.context.metrics;
             metrics.add(Metric::Lost, published.lost);
         }
@@ -154,14 +160,16 @@ impl ServerCore {
     /// Cuts a connection because there is no descriptor for another one: the oldest of the source that has most, of
     /// those that have not greeted, or else of those that are not admitted. Returns false when there is none.
     fn cut_for_descriptor(&self) -> bool {
-        if !self.ungreeted.cut_oldest() {
-            let oldest = lock(&self.unadmitted).oldest_of_largest().copied();
-            if !oldest.is_some_and(|oldest| self.disconnect(oldest)) {
-                return false;
-            }
+        if self.ungreeted.cut_oldest() {
+            // Its task counts it.
+            return true;
         }
-        self.lifetime.context.count(Metric::PeersRefused);
-        true
+        let oldest = lock(&self.unadmitted).oldest_of_largest().copied();
+        let is_cut = oldest.is_some_and(|oldest| self.disconnect(oldest));
+        if is_cut {
+            self.lifetime.context.count(Metric::PeersRefused);
+        }
+        is_cut
     }
 
     /// Gives back the permits of requests that are answered.
@@ -273,3 +281,6 @@ impl ServerControl for EngineControl {
         ended
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ impl RefusalLog {
     }
 
     /// Whether a line is due, and how many had none since the last.
-    fn turn(&self, now: Instant) -> Option<u64> {
+    pub(super) fn turn(&self, now: Instant) -> Option<u64> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.last.is_some_and(|last| now < last + PAUSE) {
             told.untold += 1;
@@ -54,5 +54,12 @@ mod tests {
         assert_eq!(refusals.turn(now + PAUSE / 2), None);
         assert_eq!(refusals.turn(now + PAUSE), Some(2));
         assert_eq!(refusals.turn(now + PAUSE * 2), Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_told_has_its_line() {
+        let refusals = RefusalLog::default();
+        refusals.tell(Clock, &"somebody", "no reason");
+        assert_eq!(refusals.turn(Clock.now()), None);
     }
 }

@@ -138,6 +138,8 @@ mod tests {
             assert_eq!(ungreeted + greeted, all);
             assert!(ungreeted <= MAX_UNGREETED && greeted >= ungreeted);
         }
+        limits.descriptors = Some(100);
+        assert_eq!(most_ungreeted(&limits), 25);
         limits.descriptors = Some(1 << 20);
         assert_eq!(most_greeted(&limits), limits.connections);
     }
@@ -151,5 +153,24 @@ mod tests {
         let (_, newest) = table.take(Source::User(2)).unwrap();
         assert!(table.cut_oldest());
         assert!(oldest.is_cancelled() && !newest.is_cancelled() && !of_one.is_cancelled());
+    }
+
+    #[test]
+    fn the_source_that_has_most_gives_way_and_nobody_for_another_of_its_own() {
+        let mut limits = Limits::default();
+        limits.descriptors = Some(8);
+        let table = UngreetedTable::new(&limits);
+        let (first, oldest) = table.take(Source::User(1)).unwrap();
+        let (second, newest) = table.take(Source::User(1)).unwrap();
+        assert!(table.take(Source::User(1)).is_none());
+        let (third, other) = table.take(Source::User(2)).unwrap();
+        assert!(oldest.is_cancelled() && !newest.is_cancelled() && !other.is_cancelled());
+        assert_eq!([first, second, third], [1, 2, 3]);
+        // It was cut, so that its end frees no place.
+        table.release(first);
+        assert!(table.take(Source::User(1)).is_none());
+        table.release(second);
+        let (_, again) = table.take(Source::User(1)).unwrap();
+        assert!(!again.is_cancelled() && !other.is_cancelled());
     }
 }

@@ -91,6 +91,12 @@ impl Backlog {
         lock(&self.inner).pending.remove(&key);
     }
 
+    /// Whether no connection waits, and none is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        let inner = lock(&self.inner);
+        inner.waiting.is_empty() && inner.pending.is_empty()
+    }
+
     /// Takes no more. Returns those that wait.
     pub(super) fn close(&self) -> VecDeque<Key> {
         let mut inner = lock(&self.inner);

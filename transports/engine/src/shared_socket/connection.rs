@@ -355,6 +355,13 @@ impl Connection {
         self.state().heard
     }
 
+    /// Panics when it holds more of its peer than it may. Returns how many bytes it holds.
+    pub(super) fn check(&self) -> usize {
+        let state = self.state();
+        state.receiving.check();
+        state.receiving.held()
+    }
+
     /// Reads what has arrived, and lets the peer send more when there is room for it.
     pub(super) fn poll_read(
         &self,

@@ -188,7 +188,7 @@ pub(super) fn encode(id: ConnectionId, datagram: &Datagram<'_>) -> Vec<u8> {
 }
 
 /// UDP's own sum of 16 bits is optional, and lets one error in 65,536 pass.
-fn tag_of(id: ConnectionId, body: &[u8]) -> [u8; TAG] {
+pub(super) fn tag_of(id: ConnectionId, body: &[u8]) -> [u8; TAG] {
     let mut hasher = SipHasher24::new_with_keys(id.client, id.server);
     hasher.write(body);
     hasher.finish().to_be_bytes()

@@ -160,14 +160,10 @@ impl Driver {
     /// # Cancel safety
     /// When the future is dropped, nothing is received or sent again any more.
     pub(super) async fn run(self: Arc<Self>) {
-        let mut turns = Turns {
-            buffer: vec![0; self.largest_datagram()],
-            owing: Vec::new(),
-            alarm: Alarm::new(self.clock.now()),
-            deaf_until: None,
-        };
+        let mut turns = Turns::new(&self);
+        let mut alarm = Alarm::new(self.clock.now());
         self.writable().await;
-        match poll_fn(|cx| turns.poll(&self, cx)).await {}
+        match poll_fn(|cx| turns.poll(&self, &mut alarm, cx)).await {}
     }
 
     /// Takes a datagram. Returns its connection, if that owes an acknowledgement.
@@ -202,10 +198,38 @@ impl Driver {
     }
 
     /// Whether it has no connection, and holds nothing of any.
-    #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        let unread = self.unread.load(Ordering::Relaxed);
-        lock(&self.connections).is_empty() && lock(&self.timers).is_empty() && unread == 0
+        let is_unread = self.unread.load(Ordering::Relaxed) != 0;
+        let is_asked = self
+            .backlog
+            .as_ref()
+            .is_some_and(|backlog| !backlog.is_empty());
+        let is_armed = !lock(&self.timers).is_empty();
+        let is_blocked = !lock(&self.blocked).is_empty();
+        lock(&self.connections).is_empty() && !(is_unread || is_asked || is_armed || is_blocked)
+    }
+
+    /// Has the connections look once at their timers, as if it were `now`: for the fuzz target, which does not wait.
+    pub(super) fn let_timers_run_out(&self, now: Instant) {
+        let timers = std::mem::take(&mut *lock(&self.timers));
+        for (at, key) in timers {
+            match self.find(key) {
+                Some(connection) if at <= now => connection.look_at_timer(self, now),
+                _ => {
+                    lock(&self.timers).insert((at, key));
+                }
+            }
+        }
+    }
+
+    /// Panics when it holds more than it may, or other bytes than it counts: for the fuzz target.
+    pub(super) fn check_bounds(&self) {
+        let connections = lock(&self.connections);
+        let held = connections.values().map(|connection| connection.check());
+        let all: usize = held.sum();
+        assert_eq!(self.unread.load(Ordering::Relaxed), all);
+        assert!(lock(&self.timers).len() <= connections.len());
+        assert!(lock(&self.blocked).len() <= connections.len());
     }
 
     fn find(&self, key: Key) -> Option<Arc<Connection>> {
@@ -233,17 +257,25 @@ impl Driver {
 }
 
 /// What the task of a socket has of its own.
-struct Turns {
+#[derive(Debug)]
+pub(super) struct Turns {
     buffer: Vec<u8>,
     /// Connections that owe an acknowledgement, one for all that has arrived in this turn.
     owing: Vec<Arc<Connection>>,
-    alarm: Alarm,
     deaf_until: Option<Instant>,
 }
 
 impl Turns {
-    fn poll(&mut self, driver: &Driver, cx: &mut Context<'_>) -> Poll<Infallible> {
-        *lock(&driver.task) = Some(cx.waker().clone());
+    pub(super) fn new(driver: &Driver) -> Self {
+        Self {
+            buffer: vec![0; driver.largest_datagram()],
+            owing: Vec::new(),
+            deaf_until: None,
+        }
+    }
+
+    /// Takes what has arrived, and sends what is due for that. Returns how many datagrams have arrived.
+    pub(super) fn turn(&mut self, driver: &Driver, cx: &mut Context<'_>) -> usize {
         let received = self.receive(driver, cx);
         for connection in self.owing.drain(..) {
             connection.acknowledge(driver);
@@ -255,7 +287,17 @@ impl Turns {
                 connection.unblocked(driver);
             }
         }
-        if received == TURN {
+        received
+    }
+
+    fn poll(
+        &mut self,
+        driver: &Driver,
+        alarm: &mut Alarm,
+        cx: &mut Context<'_>,
+    ) -> Poll<Infallible> {
+        *lock(&driver.task) = Some(cx.waker().clone());
+        if self.turn(driver, cx) == TURN {
             cx.waker().wake_by_ref();
         }
         loop {
@@ -263,8 +305,8 @@ impl Turns {
             let Some(at) = next.into_iter().chain(self.deaf_until).min() else {
                 return Poll::Pending;
             };
-            self.alarm.set(at);
-            if self.alarm.poll(cx).is_pending() {
+            alarm.set(at);
+            if alarm.poll(cx).is_pending() {
                 return Poll::Pending;
             }
             if self

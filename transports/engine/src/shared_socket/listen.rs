@@ -52,11 +52,7 @@ impl Listener for VirtualListener {
             return Err(io::Error::other("the socket takes no connections"));
         };
         let key = backlog.next().await;
-        Ok(VirtualIncoming {
-            driver: Arc::downgrade(&self.driver),
-            key,
-            is_taken: false,
-        })
+        Ok(VirtualIncoming::new(&self.driver, key))
     }
 
     async fn close(self, ended: impl Future<Output = ()> + Send) {
@@ -77,6 +73,16 @@ pub struct VirtualIncoming {
     driver: Weak<Driver>,
     key: Key,
     is_taken: bool,
+}
+
+impl VirtualIncoming {
+    pub(super) fn new(driver: &Arc<Driver>, key: Key) -> Self {
+        Self {
+            driver: Arc::downgrade(driver),
+            key,
+            is_taken: false,
+        }
+    }
 }
 
 /// Tells a client that it gets no connection.

@@ -28,6 +28,7 @@
 //! | `driver.rs` | the task of a socket: finds the connection of each datagram, and watches the timers of all |
 //! | `backlog.rs` | connections that wait to be accepted |
 //! | `listen.rs`, `dial.rs`, `pipe.rs` | listener, dialer and pipe |
+//! | `fuzzing.rs` | a socket without a network and a task, for the fuzz target |
 
 mod backlog;
 mod congestion;
@@ -36,6 +37,7 @@ mod cookie;
 mod datagram;
 mod dial;
 mod driver;
+pub(crate) mod fuzzing;
 mod listen;
 mod pipe;
 mod receiving;

@@ -110,6 +110,17 @@ impl Receiving {
         Ok(Took::Readable)
     }
 
+    /// Panics when it holds more than the peer was allowed to send, or other bytes than it counts.
+    pub(super) fn check(&self) {
+        let window = WINDOW.min(FIRST_WINDOW + self.read);
+        let held = self.held() as u64;
+        assert!(held <= window, "{held} bytes in a window of {window}");
+        let early: usize = self.early.values().map(Vec::len).sum();
+        assert_eq!(early, self.early_bytes);
+        let first = self.early.first_key_value();
+        assert!(first.is_none_or(|(first, _)| *first > self.next));
+    }
+
     fn append(&mut self, bytes: &[u8]) {
         self.next += 1;
         self.bytes.extend_from_slice(bytes);

@@ -303,6 +303,12 @@ impl OutboundQueue {
         self.publications.shrink_to_fit();
         self.dropped_for = Vec::new();
     }
+
+    /// Returns how many entries the queue keeps memory for.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.answers.capacity() + self.publications.capacity() + self.dropped_for.capacity()
+    }
 }
 
 fn size_of_answer(answer: &Answer) -> usize {

@@ -8,6 +8,8 @@ mod frame_reader;
 mod greeting;
 mod publication;
 mod send_buffer;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use decode::Frame;
