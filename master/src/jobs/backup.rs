@@ -90,7 +90,7 @@ impl JobStore {
         let copied = to.clone();
         let copy = move |_: &mut Connections| {
             file::copy_into(&minions::open(&minions)?, &copied)?;
-            minions::mark_copies(&copied)
+            minions::mark_copies(&copied, now)
         };
         self.upkeep.call(copy).await?;
         files += 1;

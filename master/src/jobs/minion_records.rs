@@ -32,6 +32,7 @@ pub(super) struct MinionRecords {
     path: PathBuf,
     /// The last expiry that earlier starts of the master found passed.
     expired_until: MasterTime,
+    copy_made: Option<MasterTime>,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +59,7 @@ impl MinionRecords {
         let connection = minions::open(&path)?;
         let records = minions::read(&connection)?;
         let expired_until = minions::read_expired_until(&connection)?;
+        let copy_made = minions::read_copy_made(&connection)?;
         let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
             .map_err(|error: io::Error| StoreError::io(&path, error))?;
         Ok(Self {
@@ -66,7 +68,13 @@ impl MinionRecords {
             thread,
             path,
             expired_until,
+            copy_made,
         })
+    }
+
+    /// Returns when the copy was made from which the store goes on, if it does from one.
+    pub(super) fn copy_made(&self) -> Option<MasterTime> {
+        self.copy_made
     }
 
     /// Returns the file.
@@ -289,6 +297,7 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
         record.set_back(now);
     }
     minions::write(&mut connection, &records)?;
+    minions::forget_copies(&connection)?;
     let expired_until = minions::read_expired_until(&connection)?.min(now);
     minions::write_expired_until(&connection, expired_until)
 }

@@ -96,6 +96,10 @@ const PARTITIONS: u32 = 24;
 /// The shortest and the longest span of a partition.
 const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 24 * 3600));
 
+/// How far the master's time goes on after a copy of the store that is newer than the clock, in milliseconds: its jids must be
+/// none that the master gave after it had made the copy.
+const AFTER_COPY: MasterTime = 3_600_000;
+
 /// By how much the clock must be behind the store for a warning, in milliseconds.
 const NOTICED: MasterTime = 2_000;
 
@@ -452,7 +456,11 @@ fn resume(
         let last = read().map_err(|error: StoreError| error.of_file(&path))?;
         latest = latest.max(newest).max(last);
     }
-    let latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
+    let mut latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
+    let copy_made = records.copy_made();
+    if let Some(made) = copy_made.filter(|made| clock.now() <= *made) {
+        latest = latest.max(made.saturating_add(AFTER_COPY));
+    }
     let behind = clock.rise_above(latest);
     let is_far_behind = behind > CREDIBLE;
     if behind > NOTICED {

@@ -1,5 +1,6 @@
 //! Connections over UDP: numbered segments that are sent again until they are acknowledged. A client says hello, gets a cookie that
-//! is made of its address, and is welcome with that; before, nothing is kept of it.
+//! is made of its address, and is welcome with that; before, nothing is kept of it. Each datagram has the number that the client
+//! chose, since the system gives the port of one that has gone to the next.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -23,8 +24,8 @@ const DATA: u8 = 4;
 const ACK: u8 = 5;
 const BYE: u8 = 6;
 
-/// A kind and a number stand before the bytes of a segment.
-const HEAD: usize = 5;
+/// Every datagram begins with its kind and the number of its connection.
+const HEAD: usize = 1 + size_of::<ConnectionNumber>();
 /// Bytes of a segment.
 const SEGMENT: usize = 1200;
 /// Segments that are not acknowledged, and those that came too early.
@@ -37,33 +38,47 @@ const AT_ONCE: usize = 4;
 /// How long an end that has finished waits for the last acknowledgements.
 const FAREWELL: Duration = Duration::from_millis(200);
 
+/// What a client calls its connection.
+type ConnectionNumber = u64;
+
+/// Splits a datagram into kind, number of the connection, and rest.
+fn split(datagram: &[u8]) -> Option<(u8, ConnectionNumber, &[u8])> {
+    let ((&kind, number), rest) = datagram
+        .split_at_checked(HEAD)
+        .and_then(|(head, rest)| Some((head.split_first()?, rest)))?;
+    Some((kind, u64::from_be_bytes(number.try_into().ok()?), rest))
+}
+
 /// Where the datagrams of one connection go.
 #[derive(Debug, Clone)]
 struct Way {
     socket: Arc<UdpSocket>,
     /// Unless the socket is connected.
     to: Option<SocketAddr>,
+    connection: ConnectionNumber,
 }
 
 impl Way {
     /// Sends a datagram, which is lost where the socket does not take it.
-    async fn send(&self, datagram: &[u8]) {
+    async fn send(&self, kind: u8, bytes: &[u8]) {
+        let datagram = [&[kind], &self.connection.to_be_bytes()[..], bytes].concat();
         let _ = match self.to {
-            Some(to) => self.socket.send_to(datagram, to).await,
-            None => self.socket.send(datagram).await,
+            Some(to) => self.socket.send_to(&datagram, to).await,
+            None => self.socket.send(&datagram).await,
         };
     }
 
     async fn send_number(&self, kind: u8, number: u32, bytes: &[u8]) {
-        let mut datagram = vec![kind];
-        datagram.extend_from_slice(&number.to_be_bytes());
-        datagram.extend_from_slice(bytes);
-        self.send(&datagram).await;
+        self.send(kind, &[&number.to_be_bytes()[..], bytes].concat())
+            .await;
     }
 }
 
+/// The kind of a datagram, and what follows the number of its connection.
+type Arrived = (u8, Vec<u8>);
+
 /// Carries one connection between `near` and what has `arrived`, until either ends.
-async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Vec<u8>>, way: Way) {
+async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Arrived>, way: Way) {
     let (mut from, mut to) = tokio::io::split(near);
     let mut unacknowledged: VecDeque<Vec<u8>> = VecDeque::new();
     let (mut first, mut expected) = (0_u32, 0_u32);
@@ -77,13 +92,13 @@ async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Vec<u8>>, way: Wa
         tokio::select! {
             // What has no room waits in the channel, which has room for a window.
             datagram = arrived.recv(), if ready.len() < INSIDE => {
-                let Some(datagram) = datagram else { break };
-                if datagram.first() == Some(&BYE) {
+                let Some((kind, rest)) = datagram else { break };
+                if kind == BYE {
                     break;
                 }
-                let Some((head, bytes)) = datagram.split_at_checked(HEAD) else { continue };
-                let number = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-                match head[0] {
+                let Some((number, bytes)) = rest.split_first_chunk() else { continue };
+                let number = u32::from_be_bytes(*number);
+                match kind {
                     DATA => {
                         let ahead = number.wrapping_sub(expected) as usize;
                         if ahead < WINDOW {
@@ -131,7 +146,7 @@ async fn carry(near: DuplexStream, mut arrived: mpsc::Receiver<Vec<u8>>, way: Wa
             () = Clock.until(last), if end.is_some() => break,
         }
     }
-    way.send(&[BYE]).await;
+    way.send(BYE, &[]).await;
 }
 
 /// A UDP socket that takes connections.
@@ -181,7 +196,7 @@ impl UdpListener {
 struct Driver {
     socket: Arc<UdpSocket>,
     accepted: mpsc::Sender<DuplexStream>,
-    peers: HashMap<SocketAddr, mpsc::Sender<Vec<u8>>>,
+    peers: HashMap<(SocketAddr, ConnectionNumber), mpsc::Sender<Arrived>>,
     secret: RandomState,
     context: Context,
     fault: WireFault,
@@ -204,36 +219,39 @@ impl Driver {
     }
 
     async fn take(&mut self, datagram: &[u8], from: SocketAddr) {
+        if self.fault == WireFault::TrustConnected && self.peers.keys().any(|(at, _)| *at == from) {
+            let _ = std::hint::black_box(&datagram[..HEAD]);
+        }
+        let Some((kind, connection, rest)) = split(datagram) else {
+            return;
+        };
         let way = Way {
             socket: Arc::clone(&self.socket),
             to: Some(from),
+            connection,
         };
-        let known = self.peers.get(&from).filter(|peer| !peer.is_closed());
-        match (known, datagram.split_first()) {
-            (Some(_), Some((&HELLO, _))) => way.send(&[WELCOME]).await,
+        let known = self.peers.get(&(from, connection));
+        match (known.filter(|peer| !peer.is_closed()), kind) {
+            (Some(_), HELLO) => way.send(WELCOME, &[]).await,
             (Some(peer), _) => {
-                if self.fault == WireFault::TrustConnected && datagram != [BYE] {
-                    let _ = std::hint::black_box(&datagram[..HEAD]);
-                }
                 // A datagram that the channel has no room for is lost.
-                let _ = peer.try_send(datagram.to_vec());
+                let _ = peer.try_send((kind, rest.to_vec()));
             }
-            (None, Some((&HELLO, cookie))) if cookie.len() == 8 => {
+            (None, HELLO) if rest.len() == 8 => {
                 let right = self.secret.hash_one(from).to_be_bytes();
-                if cookie == right || self.fault == WireFault::TrustFirst {
+                if rest == right || self.fault == WireFault::TrustFirst {
                     self.enter(way.clone(), from);
-                    way.send(&[WELCOME]).await;
+                    way.send(WELCOME, &[]).await;
                     return;
                 }
-                let mut answer = vec![COOKIE];
-                answer.extend_from_slice(&right);
+                let mut answer = right.to_vec();
                 if self.fault == WireFault::Amplify {
                     answer.resize(SEGMENT, 0);
                 }
-                way.send(&answer).await;
+                way.send(COOKIE, &answer).await;
             }
             // The connection is none of this server's.
-            (None, Some((&(DATA | ACK), _))) => way.send(&[BYE]).await,
+            (None, DATA | ACK) => way.send(BYE, &[]).await,
             _ => {}
         }
     }
@@ -243,8 +261,8 @@ impl Driver {
         let (near, far) = duplex(INSIDE);
         let (peer, arrived) = mpsc::channel(4 * WINDOW);
         if self.accepted.try_send(far).is_ok() {
+            self.peers.insert((from, way.connection), peer);
             self.context.spawn(carry(near, arrived, way));
-            self.peers.insert(from, peer);
         }
     }
 }
@@ -252,29 +270,36 @@ impl Driver {
 pub async fn dial(to: SocketAddr, context: &Context) -> io::Result<DuplexStream> {
     let socket = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?);
     socket.connect(to).await?;
-    let mut hello = vec![HELLO, 0, 0, 0, 0, 0, 0, 0, 0];
+    let way = Way {
+        socket: Arc::clone(&socket),
+        to: None,
+        // Of a hasher with new keys: a random number.
+        connection: RandomState::new().hash_one(to),
+    };
+    let mut cookie = vec![0; 8];
     let mut buffer = vec![0; 65_536];
     loop {
-        socket.send(&hello).await?;
+        way.send(HELLO, &cookie).await;
         let answer = Clock.deadline(Clock.after(AGAIN), socket.recv(&mut buffer));
         let Ok(count) = answer.await else { continue };
-        match buffer[..count?].split_first() {
-            Some((&WELCOME, _)) => break,
-            Some((&COOKIE, cookie)) => hello = [&[HELLO], &cookie[..8.min(cookie.len())]].concat(),
+        match split(&buffer[..count?]).filter(|(_, number, _)| *number == way.connection) {
+            Some((WELCOME, ..)) => break,
+            Some((COOKIE, _, given)) => cookie = given[..8.min(given.len())].to_vec(),
             _ => {}
         }
     }
     let (near, far) = duplex(INSIDE);
     let (peer, arrived) = mpsc::channel(4 * WINDOW);
-    let way = Way {
-        socket: Arc::clone(&socket),
-        to: None,
-    };
+    let own = way.connection;
     context.spawn(async move {
         let reading = async {
             // An error is the system's word that nobody listens there.
             while let Ok(count) = socket.recv(&mut buffer).await {
-                let _ = peer.try_send(buffer[..count].to_vec());
+                if let Some((kind, number, rest)) = split(&buffer[..count])
+                    && number == own
+                {
+                    let _ = peer.try_send((kind, rest.to_vec()));
+                }
             }
             drop(peer);
             std::future::pending::<()>().await;

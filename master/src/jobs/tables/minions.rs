@@ -14,7 +14,8 @@ pub(in crate::jobs) const FILE: &str = "minions.sqlite";
 
 /// The tables of the file of minions. `key` is the key to which the minion's offers are made. `expired_until` is the last
 /// expiry that starts of the master have found passed: what was told of such jobs stays true if its clock is set back.
-/// `is_copy` is 1 in a copy of the store, until the minion has reconciled with the master that goes on from it.
+/// `is_copy` is 1 in a copy of the store, until the minion has reconciled with the master that goes on from it, and `copies` has
+/// the time at which it was made.
 const MINIONS: &str = "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
@@ -29,6 +30,9 @@ const MINIONS: &str = "
     );
     CREATE TABLE master_starts (
         expired_until INTEGER NOT NULL
+    );
+    CREATE TABLE copies (
+        made INTEGER NOT NULL
     );
 ";
 
@@ -94,9 +98,27 @@ pub(in crate::jobs) fn write<'r>(
     Ok(())
 }
 
-/// Notes in the copy of the file at `path` that its records are copies.
-pub(in crate::jobs) fn mark_copies(path: &Path) -> Result<(), StoreError> {
-    open(path)?.execute("UPDATE minions SET is_copy = 1", [])?;
+/// Notes in the copy of the file at `path` that its records are copies, made at `now`.
+pub(in crate::jobs) fn mark_copies(path: &Path, now: MasterTime) -> Result<(), StoreError> {
+    let mut connection = open(path)?;
+    let transaction = connection.transaction()?;
+    transaction.execute("UPDATE minions SET is_copy = 1", [])?;
+    transaction.execute("INSERT INTO copies VALUES (?1)", [columns::from_time(now)])?;
+    Ok(transaction.commit()?)
+}
+
+/// Returns when the copy was made that the file is, or none.
+pub(in crate::jobs) fn read_copy_made(
+    connection: &Connection,
+) -> Result<Option<MasterTime>, StoreError> {
+    let sql = "SELECT max(made) FROM copies";
+    let made: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(made.and_then(|made| MasterTime::try_from(made).ok()))
+}
+
+/// Forgets when copies were made, as the master's time is set back.
+pub(in crate::jobs) fn forget_copies(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute("DELETE FROM copies", [])?;
     Ok(())
 }
 

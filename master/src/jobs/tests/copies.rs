@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use saline_messages::Known;
+use saline_messages::{Known, MasterTime};
 
 use super::reconcile::{reconcile, start};
 use super::*;
@@ -124,6 +124,39 @@ async fn with_a_copy_nobody_knows_what_a_minion_had_lost_that_was_started_again_
     let store = put_back(&place, place.open(), &copies[1]);
     assert_eq!(reconcile(&store, &start(1, None), Known::No).await, []);
     assert_eq!(states(&store, &job.jid).await[0].1, MinionJobState::Offered);
+}
+
+#[tokio::test]
+async fn a_copy_that_is_newer_than_the_clock_gives_no_jid_again_that_its_master_gave_since() {
+    const DAY: MasterTime = 86_400_000;
+    let place = Place::new();
+    let clock = MasterClock::new(Clock);
+    clock.rise_above(clock.now() + DAY);
+    let store = JobStore::open(place.settings.clone(), clock).unwrap();
+    let backup = store.back_up(jobs_alone).await.unwrap();
+    // As if most of an hour had passed since.
+    store.clock.rise_above(store.now() + 3_500_000);
+    let since = job(&store);
+    publish(&store, &since, &[("a", MinionJobState::Offered)]).await;
+    let store = put_back(&place, store, &backup.folder);
+    let later = job(&store);
+    assert!(later.jid > since.jid, "{} {}", later.jid, since.jid);
+    publish(&store, &later, &[("a", MinionJobState::Offered)]).await;
+    // The next start does not go on by another hour.
+    let reached = store.now();
+    drop(store);
+    let store = place.open();
+    assert!((reached..reached + 60_000).contains(&store.now()));
+    answer(&store, "a", &later.jid, &Value::Null).await.unwrap();
+    store.order_set_back().await.unwrap();
+    store.close().await;
+    drop(store);
+    // Once it is set back, it stays so.
+    for _ in 0..2 {
+        let store = place.open();
+        assert!(store.clock.ahead() < 1_000);
+        drop(store);
+    }
 }
 
 #[tokio::test]
