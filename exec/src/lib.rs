@@ -14,10 +14,11 @@
 //! The main of the program is [`main`]. The daemon's part is [`Launcher`].
 //!
 //! # For packages
-//! The program belongs into the folder of the daemons, where `cargo build` puts it. One that is linked statically
-//! starts in 0.6 of the time and needs no library of the system:
-//! `cargo rustc --release --bin saline-exec -- -C target-feature=+crt-static -C strip=symbols`. It looks no user up
-//! (the library's part in the daemon does), so it loses nothing by that.
+//! The program belongs into the folder of the daemons, where `cargo build` puts it. Optimised as a whole (the profile `dist`) it
+//! has 0.35 MB, and its start takes 0.70 ms of CPU time, where `/bin/true` takes 0.51. Linked statically
+//! (`cargo rustc --profile dist --bin saline-exec -- -C target-feature=+crt-static`) it takes 0.56 ms, and has 1.2 MB, since glibc
+//! brings what it loads names and locales with. It looks no user up (the library's part in the daemon does), so it loses
+//! nothing by that.
 
 mod command;
 mod description;
