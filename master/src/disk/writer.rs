@@ -46,6 +46,15 @@ pub(crate) enum StoreFile {
     Newest,
 }
 
+/// When what a command wrote is safe from a loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Before its caller is answered.
+    BeforeTheAnswer,
+    /// With the next commit of its file that is synced. A crash of the master alone takes nothing of it.
+    WithALaterCommit,
+}
+
 /// When a new partition begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionLimits {
@@ -69,6 +78,8 @@ pub(crate) trait Command: Send {
     fn place(&self) -> StoreFile;
     /// About the size of its data.
     fn bytes(&self) -> usize;
+    /// Returns when its data has to be safe.
+    fn durability(&self) -> Durability;
     /// Runs the command and keeps its result. Returns whether it failed.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Gives the caller the result, or the error that failed the whole transaction.
@@ -78,6 +89,7 @@ pub(crate) trait Command: Send {
 struct Call<T, A, S> {
     place: StoreFile,
     bytes: usize,
+    durability: Durability,
     act: Option<A>,
     settled: S,
     outcome: Result<T, StoreError>,
@@ -98,6 +110,10 @@ where
 
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
     }
 
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -167,6 +183,7 @@ impl Writer {
             commits: 0,
             is_full: false,
             highest,
+            unsynced: None,
         };
         let thread = Thread::start("saline-writer", move |queue| writing.work(queue))?;
         Ok(Self { thread, commits })
@@ -199,11 +216,32 @@ impl Writer {
         A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         S: FnOnce(&Result<T, StoreError>) + Send + 'static,
     {
+        self.call_with(Durability::BeforeTheAnswer, place, bytes, act, settled)
+    }
+
+    /// Runs `act` as [`call`](Self::call) does, with another `durability`: in a transaction with others, the strictest counts.
+    ///
+    /// # Cancel safety
+    /// A queued command is carried out; one that waits for a place is not.
+    pub(crate) fn call_with<T, A, S>(
+        &self,
+        durability: Durability,
+        place: StoreFile,
+        bytes: usize,
+        act: A,
+        settled: S,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + '_
+    where
+        T: Send + 'static,
+        A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        S: FnOnce(&Result<T, StoreError>) + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         // Boxed before anything is waited for, so that the caller's future is small.
         let mut call = Box::new(Call {
             place,
             bytes,
+            durability,
             act: Some(act),
             settled,
             outcome: Err(StoreError::Closed),
@@ -258,6 +296,8 @@ struct Writing {
     is_full: bool,
     /// The highest jid of a job so far.
     highest: i64,
+    /// The partition whose connection was told that its commits need no sync.
+    unsynced: Option<i64>,
 }
 
 impl Writing {
@@ -334,6 +374,9 @@ impl Writing {
 
     /// Runs all commands in one transaction. An error means that nothing of any command was kept.
     fn commit(&mut self, start: i64, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
+        let is_strict =
+            |command: &Box<dyn Command>| command.durability() == Durability::BeforeTheAnswer;
+        self.set_synced(start, batch.iter().any(is_strict))?;
         let connection = self.connections.of(start)?;
         let say = |sql| -> Result<(), StoreError> {
             connection.prepare_cached(sql)?.execute([])?;
@@ -374,6 +417,24 @@ impl Writing {
             self.is_full = newest.is_some_and(|bytes| bytes >= self.span.bytes);
         }
         outcome
+    }
+
+    /// Has the commits of a partition synced from now on, or not. Those of the others are.
+    fn set_synced(&mut self, start: i64, is_synced: bool) -> Result<(), StoreError> {
+        let wanted = (!is_synced).then_some(start);
+        if let Some(before) = self.unsynced.filter(|before| wanted != Some(*before)) {
+            match self.connections.of(before) {
+                Ok(connection) => file::sync_commits(connection, true)?,
+                Err(StoreError::Removed) => {}
+                Err(error) => return Err(error),
+            }
+            self.unsynced = None;
+        }
+        if wanted.is_some() && self.unsynced.is_none() {
+            file::sync_commits(self.connections.of(start)?, false)?;
+            self.unsynced = wanted;
+        }
+        Ok(())
     }
 
     /// Logs a failure and its end once: minions repeat their requests.
