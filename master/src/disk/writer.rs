@@ -374,9 +374,10 @@ impl Writing {
 
     /// Runs all commands in one transaction. An error means that nothing of any command was kept.
     fn commit(&mut self, start: i64, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
-        let is_strict =
-            |command: &Box<dyn Command>| command.durability() == Durability::BeforeTheAnswer;
-        self.set_synced(start, batch.iter().any(is_strict))?;
+        let is_synced = batch
+            .iter()
+            .any(|command| command.durability() == Durability::BeforeTheAnswer);
+        self.set_synced(start, is_synced)?;
         let connection = self.connections.of(start)?;
         let say = |sql| -> Result<(), StoreError> {
             connection.prepare_cached(sql)?.execute([])?;

@@ -170,8 +170,8 @@ impl CommandParameters {
         let value = Value::map([
             ("pid", Value::from(u64::from(done.pid))),
             ("retcode", Value::Int(done.retcode)),
-            ("stderr", self.stderr(&done)),
-            ("stdout", self.stdout(&done)),
+            ("stderr", self.shown(done.stderr)),
+            ("stdout", self.shown(done.stdout)),
         ]);
         Ok(Outcome::new(value, done.retcode_of_job))
     }
@@ -186,24 +186,20 @@ impl CommandParameters {
     }
 
     /// Returns the outcome of a function that returns the standard output.
-    pub(super) fn outcome(&self, done: &FinishedCommand) -> Outcome {
-        Outcome::new(self.stdout(done), done.retcode_of_job)
+    pub(super) fn outcome(&self, done: FinishedCommand) -> Outcome {
+        Outcome::new(self.shown(done.stdout), done.retcode_of_job)
     }
 
-    /// Returns the standard output, unless it is hidden.
-    fn stdout(&self, done: &FinishedCommand) -> Value {
-        self.shown(&done.stdout)
+    /// Returns the outcome of a function that returns the standard error.
+    pub(super) fn outcome_of_errors(&self, done: FinishedCommand) -> Outcome {
+        Outcome::new(self.shown(done.stderr), done.retcode_of_job)
     }
 
-    /// Returns the standard error, unless it is hidden.
-    pub(super) fn stderr(&self, done: &FinishedCommand) -> Value {
-        self.shown(&done.stderr)
-    }
-
-    fn shown(&self, output: &[u8]) -> Value {
+    /// Returns an output, unless it is hidden.
+    fn shown(&self, output: Vec<u8>) -> Value {
         match self.hide_output {
             true => Value::from(""),
-            false => Value::from_output(output.to_vec()),
+            false => Value::from_output(output),
         }
     }
 

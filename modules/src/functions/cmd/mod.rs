@@ -103,7 +103,7 @@ pub(super) const FUNCTIONS: Functions = &[
 #[function(own_process)]
 fn run(job: &JobContext<'_>, #[parameters] command: CommandParameters) -> Result<Outcome, Failure> {
     let done = command.execute(job, ReturnedOutput::Merged)?;
-    Ok(command.outcome(&done))
+    Ok(command.outcome(done))
 }
 
 /// Runs a line in a shell, as `cmd.run` does, and returns its output. The parameters are those of `cmd.run`.
@@ -118,7 +118,7 @@ fn shell(
 ) -> Result<Outcome, Failure> {
     let command = command.in_shell();
     let done = command.execute(job, ReturnedOutput::Merged)?;
-    Ok(command.outcome(&done))
+    Ok(command.outcome(done))
 }
 
 /// Starts a command and leaves it alone, as `cmd.run` does with `bg=True`. Returns a mapping with its `pid`. The parameters are
@@ -176,7 +176,7 @@ fn run_stdout(
     #[parameters] command: CommandParameters,
 ) -> Result<Outcome, Failure> {
     let done = command.execute(job, ReturnedOutput::Separate)?;
-    Ok(command.outcome(&done))
+    Ok(command.outcome(done))
 }
 
 /// Runs a command and returns what it wrote to its standard error. The parameters are those of `cmd.run`.
@@ -190,5 +190,5 @@ fn run_stderr(
     #[parameters] command: CommandParameters,
 ) -> Result<Outcome, Failure> {
     let done = command.execute(job, ReturnedOutput::Separate)?;
-    Ok(Outcome::new(command.stderr(&done), done.retcode_of_job))
+    Ok(command.outcome_of_errors(done))
 }

@@ -140,7 +140,7 @@ pub(super) fn exec_code(
 ) -> Result<Outcome, Failure> {
     let (command, _copy) = code_of(&lang, &code, cwd, args)?;
     let done = command.execute(job, ReturnedOutput::Merged)?;
-    Ok(command.outcome(&done))
+    Ok(command.outcome(done))
 }
 
 /// Runs code as `cmd.exec_code` does, and returns a mapping of its `pid`, `retcode`, `stdout` and `stderr`.
