@@ -183,7 +183,6 @@ impl Writer {
             commits: 0,
             is_full: false,
             highest,
-            unsynced: None,
         };
         let thread = Thread::start("saline-writer", move |queue| writing.work(queue))?;
         Ok(Self { thread, commits })
@@ -296,8 +295,6 @@ struct Writing {
     is_full: bool,
     /// The highest jid of a job so far.
     highest: i64,
-    /// The partition whose connection was told that its commits need no sync.
-    unsynced: Option<i64>,
 }
 
 impl Writing {
@@ -377,13 +374,15 @@ impl Writing {
         let is_synced = batch
             .iter()
             .any(|command| command.durability() == Durability::BeforeTheAnswer);
-        self.set_synced(start, is_synced)?;
         let connection = self.connections.of(start)?;
         let say = |sql| -> Result<(), StoreError> {
             connection.prepare_cached(sql)?.execute([])?;
             Ok(())
         };
         let all = |batch: &mut [Box<dyn Command>]| -> Result<(), StoreError> {
+            if !is_synced {
+                file::sync_commits(connection, false)?;
+            }
             say("BEGIN IMMEDIATE")?;
             for command in batch {
                 if let Err(error) = command.run(connection)
@@ -411,6 +410,13 @@ impl Writing {
                 tracing::error!(%error, "{} cannot roll back", self.connections.partitions().name());
             }
         }
+        if !is_synced {
+            let connection = self.connections.of(start);
+            if let Err(error) = connection.and_then(|own| file::sync_commits(own, true)) {
+                tracing::debug!(%error, "a partition is opened again, so that its commits are synced");
+                self.connections.forget(start);
+            }
+        }
         self.commits = self.commits.wrapping_add(1);
         if self.commits.is_multiple_of(COMMITS_TO_LOOK) {
             let partitions = self.connections.partitions();
@@ -418,24 +424,6 @@ impl Writing {
             self.is_full = newest.is_some_and(|bytes| bytes >= self.span.bytes);
         }
         outcome
-    }
-
-    /// Has the commits of a partition synced from now on, or not. Those of the others are.
-    fn set_synced(&mut self, start: i64, is_synced: bool) -> Result<(), StoreError> {
-        let wanted = (!is_synced).then_some(start);
-        if let Some(before) = self.unsynced.filter(|before| wanted != Some(*before)) {
-            match self.connections.of(before) {
-                Ok(connection) => file::sync_commits(connection, true)?,
-                Err(StoreError::Removed) => {}
-                Err(error) => return Err(error),
-            }
-            self.unsynced = None;
-        }
-        if wanted.is_some() && self.unsynced.is_none() {
-            file::sync_commits(self.connections.of(start)?, false)?;
-            self.unsynced = wanted;
-        }
-        Ok(())
     }
 
     /// Logs a failure and its end once: minions repeat their requests.
