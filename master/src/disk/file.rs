@@ -155,18 +155,11 @@ fn settle(
         connection.pragma_update(None, "page_size", PAGE)?;
     }
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    sync_commits(connection, true)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT, |_| Ok(()))?;
     // Another thread empties the log.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     create_tables(connection, path, tables)
-}
-
-/// Has commits over a connection synced, or only those of it that a later synced one follows: a loss of power may take the others.
-/// Checkpoints are safe in either case.
-pub(crate) fn sync_commits(connection: &Connection, is_synced: bool) -> Result<(), StoreError> {
-    let how = if is_synced { "FULL" } else { "NORMAL" };
-    Ok(connection.pragma_update(None, "synchronous", how)?)
 }
 
 /// Gives an empty file its tables. A file that has them is only read: a master starts on a full disk too.

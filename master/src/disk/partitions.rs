@@ -338,7 +338,7 @@ impl Connections {
         self.keep(start, 0, connection)
     }
 
-    /// Closes the connection to a partition, and leaves its log as it is.
+    /// Closes the connection to a partition that will be deleted.
     pub(crate) fn forget(&mut self, start: i64) {
         if let Some(at) = self.open.iter().position(|open| open.start == start) {
             let OpenPartition { connection, .. } = self.open.remove(at);

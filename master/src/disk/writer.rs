@@ -46,15 +46,6 @@ pub(crate) enum StoreFile {
     Newest,
 }
 
-/// When what a command wrote is safe from a loss of power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Before its caller is answered.
-    BeforeTheAnswer,
-    /// With the next commit of its file that is synced. A crash of the master alone takes nothing of it.
-    WithALaterCommit,
-}
-
 /// When a new partition begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartitionLimits {
@@ -78,8 +69,6 @@ pub(crate) trait Command: Send {
     fn place(&self) -> StoreFile;
     /// About the size of its data.
     fn bytes(&self) -> usize;
-    /// Returns when its data has to be safe.
-    fn durability(&self) -> Durability;
     /// Runs the command and keeps its result. Returns whether it failed.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Gives the caller the result, or the error that failed the whole transaction.
@@ -89,7 +78,6 @@ pub(crate) trait Command: Send {
 struct Call<T, A, S> {
     place: StoreFile,
     bytes: usize,
-    durability: Durability,
     act: Option<A>,
     settled: S,
     outcome: Result<T, StoreError>,
@@ -110,10 +98,6 @@ where
 
     fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    fn durability(&self) -> Durability {
-        self.durability
     }
 
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -215,32 +199,11 @@ impl Writer {
         A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         S: FnOnce(&Result<T, StoreError>) + Send + 'static,
     {
-        self.call_with(Durability::BeforeTheAnswer, place, bytes, act, settled)
-    }
-
-    /// Runs `act` as [`call`](Self::call) does, with another `durability`: in a transaction with others, the strictest counts.
-    ///
-    /// # Cancel safety
-    /// A queued command is carried out; one that waits for a place is not.
-    pub(crate) fn call_with<T, A, S>(
-        &self,
-        durability: Durability,
-        place: StoreFile,
-        bytes: usize,
-        act: A,
-        settled: S,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + '_
-    where
-        T: Send + 'static,
-        A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-        S: FnOnce(&Result<T, StoreError>) + Send + 'static,
-    {
         let (reply, answer) = oneshot::channel();
         // Boxed before anything is waited for, so that the caller's future is small.
         let mut call = Box::new(Call {
             place,
             bytes,
-            durability,
             act: Some(act),
             settled,
             outcome: Err(StoreError::Closed),
@@ -371,18 +334,12 @@ impl Writing {
 
     /// Runs all commands in one transaction. An error means that nothing of any command was kept.
     fn commit(&mut self, start: i64, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
-        let is_synced = batch
-            .iter()
-            .any(|command| command.durability() == Durability::BeforeTheAnswer);
         let connection = self.connections.of(start)?;
         let say = |sql| -> Result<(), StoreError> {
             connection.prepare_cached(sql)?.execute([])?;
             Ok(())
         };
         let all = |batch: &mut [Box<dyn Command>]| -> Result<(), StoreError> {
-            if !is_synced {
-                file::sync_commits(connection, false)?;
-            }
             say("BEGIN IMMEDIATE")?;
             for command in batch {
                 if let Err(error) = command.run(connection)
@@ -408,13 +365,6 @@ impl Writing {
             // If the rollback fails, SQLite rolls back when the file is opened next.
             if let Err(error) = say("ROLLBACK") {
                 tracing::error!(%error, "{} cannot roll back", self.connections.partitions().name());
-            }
-        }
-        if !is_synced {
-            let connection = self.connections.of(start);
-            if let Err(error) = connection.and_then(|own| file::sync_commits(own, true)) {
-                tracing::debug!(%error, "a partition is opened again, so that its commits are synced");
-                self.connections.forget(start);
             }
         }
         self.commits = self.commits.wrapping_add(1);

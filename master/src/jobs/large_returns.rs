@@ -12,7 +12,7 @@ use saline_messages::{
 use super::memory::transfers::{Admission, PartToWrite, ReturnKey, Transfers};
 use super::tables::return_parts::{self, StoredTransfer};
 use super::{JobStore, StoreError, jid, lock, returns};
-use crate::disk::writer::{Durability, StoreFile};
+use crate::disk::writer::StoreFile;
 
 /// The outcome of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,11 +118,6 @@ impl JobStore {
         let received = part.transfer.received + length as u64;
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let receipts = Arc::clone(&self.receipts);
-        // The minion keeps the whole until it has the verdict. What a loss of power takes of it, it sends again.
-        let durability = match part.is_last {
-            true => Durability::BeforeTheAnswer,
-            false => Durability::WithALaterCommit,
-        };
         let act = move |connection: &Connection| {
             let StoredTransfer { minion, job, .. } = &part.transfer;
             if part.is_first() || part.is_last {
@@ -171,10 +166,7 @@ impl JobStore {
             Err(_) => drop(turn),
         };
         let place = StoreFile::Partition(start);
-        let written = self
-            .writer
-            .call_with(durability, place, length, act, settled);
-        let written = written.await?;
+        let written = self.writer.call(place, length, act, settled).await?;
         Ok(written.map_or(PartOutcome::Received(received), PartOutcome::Verdict))
     }
 

@@ -67,35 +67,6 @@ fn parts(place: &Place) -> i64 {
     rows(place, "return_parts")
 }
 
-const SYNCED: &str = "PRAGMA synchronous='FULL'";
-const UNSYNCED: &str = "PRAGMA synchronous='NORMAL'";
-
-fn is_of_syncs(statement: &str) -> bool {
-    [SYNCED, UNSYNCED].contains(&statement)
-}
-
-#[tokio::test]
-async fn what_is_committed_between_parts_waits_for_the_disk() {
-    let place = Place::new();
-    let store = place.open();
-    let large = job(&store);
-    publish(&store, &large, &[("a", MinionJobState::Offered)]).await;
-    let whole = packed(&payload(3 * MIB));
-    let send = async |offset| {
-        let part = part(&large.jid, &whole, offset, MIB);
-        store.store_return_part(&id("a"), part).await.unwrap()
-    };
-    send(0).await;
-    taken(&store).await;
-    send(MIB).await;
-    publish(&store, &job(&store), &[("b", MinionJobState::Offered)]).await;
-    send(2 * MIB).await;
-    let mut statements = taken(&store).await;
-    statements.retain(|statement| statement == "COMMIT" || is_of_syncs(statement));
-    let (of_part, of_job) = ([UNSYNCED, "COMMIT", SYNCED], ["COMMIT"]);
-    assert_eq!(statements, [&of_part[..], &of_job, &of_part].concat());
-}
-
 #[tokio::test]
 async fn each_part_is_committed_alone_and_the_return_with_the_last() {
     let place = Place::new();
@@ -110,25 +81,18 @@ async fn each_part_is_committed_alone_and_the_return_with_the_last() {
     let written: Vec<Vec<&str>> = statements
         .split(|statement| statement == "COMMIT")
         .map(|all| {
-            let writes = all.iter().filter(|statement| {
-                statement.starts_with(['B', 'I', 'D']) || is_of_syncs(statement)
-            });
+            let writes = all
+                .iter()
+                .filter(|statement| statement.starts_with(['B', 'I', 'D']));
             writes.map(String::as_str).collect()
         })
         .collect();
     let (begin, part) = ("BEGIN IMMEDIATE", "INSERT OR REPLACE");
-    // Beside its bytes the payload has a header, so it has three parts. The disk is waited for with the last one.
-    let (unsynced, synced) = (UNSYNCED, SYNCED);
+    // Beside its bytes the payload has a header, so it has three parts.
     let all = [
-        vec![unsynced, begin, part, part],
-        vec![synced, unsynced, begin, part],
-        vec![
-            synced,
-            begin,
-            part,
-            "INSERT INTO returns",
-            "DELETE FROM transfers",
-        ],
+        vec![begin, part, part],
+        vec![begin, part],
+        vec![begin, part, "INSERT INTO returns", "DELETE FROM transfers"],
         vec![],
     ];
     assert_eq!(written, all);
