@@ -8,7 +8,7 @@ use saline_messages::{MasterTime, MinionJobState};
 
 use super::lookup::IS_CANCELLED;
 use super::memory::states;
-use super::tables::minions;
+use super::tables::minions::{self, CopyMade};
 use super::{JobStore, StoreError, secrets};
 use crate::disk::columns;
 use crate::disk::file::{self, Access};
@@ -87,10 +87,10 @@ impl JobStore {
         self.flush_all().await?;
         // The minions first: a copy must not hold an expiry ack without the states that came before it.
         let (minions, to) = (self.records.path().to_owned(), folder.join(minions::FILE));
-        let copied = to.clone();
+        let (copied, noted) = (to.clone(), to.clone());
         let copy = move |_: &mut Connections| {
             file::copy_into(&minions::open(&minions)?, &copied)?;
-            minions::mark_copies(&copied, now)
+            minions::mark_copies(&copied)
         };
         self.upkeep.call(copy).await?;
         files += 1;
@@ -112,6 +112,12 @@ impl JobStore {
             files += 1;
             bytes += size(&to)?;
         }
+        let made = CopyMade {
+            at: self.now(),
+            ahead: self.clock.ahead(),
+        };
+        let note = move |_: &mut Connections| minions::note_copy(&noted, made);
+        self.upkeep.call(note).await?;
         Ok((files, bytes))
     }
 }

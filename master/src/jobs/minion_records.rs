@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::memory::minion_record::MinionRecord;
 use super::tables::heard_heartbeats::HeardHeartbeats;
-use super::tables::minions;
+use super::tables::minions::{self, CopyMade};
 use super::{StoreError, lock};
 use crate::disk::thread::{TaskQueue, Thread};
 
@@ -32,7 +32,7 @@ pub(super) struct MinionRecords {
     path: PathBuf,
     /// The last expiry that earlier starts of the master found passed.
     expired_until: MasterTime,
-    copy_made: Option<MasterTime>,
+    copy: Option<CopyMade>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl MinionRecords {
         let connection = minions::open(&path)?;
         let records = minions::read(&connection)?;
         let expired_until = minions::read_expired_until(&connection)?;
-        let copy_made = minions::read_copy_made(&connection)?;
+        let copy = minions::read_copy(&connection)?;
         let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
             .map_err(|error: io::Error| StoreError::io(&path, error))?;
         Ok(Self {
@@ -68,13 +68,13 @@ impl MinionRecords {
             thread,
             path,
             expired_until,
-            copy_made,
+            copy,
         })
     }
 
-    /// Returns when the copy was made from which the store goes on, if it does from one.
-    pub(super) fn copy_made(&self) -> Option<MasterTime> {
-        self.copy_made
+    /// Returns when the copy was made that the store is, if no master had started with it when it was opened.
+    pub(super) fn copy(&self) -> Option<CopyMade> {
+        self.copy
     }
 
     /// Returns the file.
@@ -297,7 +297,6 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
         record.set_back(now);
     }
     minions::write(&mut connection, &records)?;
-    minions::forget_copies(&connection)?;
     let expired_until = minions::read_expired_until(&connection)?.min(now);
     minions::write_expired_until(&connection, expired_until)
 }
@@ -306,4 +305,9 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
 pub(super) fn note_expired_until(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
     let connection = minions::open(&folder.join(minions::FILE))?;
     minions::write_expired_until(&connection, until)
+}
+
+/// Notes in the folder of a store that a master has started with the copy that it is, and that its time has reached `until`.
+pub(super) fn take_over_copy(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
+    minions::take_over_copy(&mut minions::open(&folder.join(minions::FILE))?, until)
 }

@@ -75,6 +75,7 @@ use minion_records::{MinionRecords, RecordCopies};
 use request_log::{LogEntry, RequestLog};
 use secrets::StoredSecrets;
 use tables::heard_heartbeats::HeardHeartbeats;
+use tables::minions::CopyMade;
 use tables::schema::JOBS;
 use tables::{minion_states, return_parts};
 
@@ -96,8 +97,8 @@ const PARTITIONS: u32 = 24;
 /// The shortest and the longest span of a partition.
 const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 24 * 3600));
 
-/// How far the master's time goes on after a copy of the store that is newer than the clock, in milliseconds: its jids must be
-/// none that the master gave after it had made the copy.
+/// How far the master's time goes on after a copy of the store that was made at a later clock, in milliseconds: its jids must
+/// be none that the master gave after it had made the copy.
 const AFTER_COPY: MasterTime = 3_600_000;
 
 /// By how much the clock must be behind the store for a warning, in milliseconds.
@@ -253,6 +254,7 @@ impl JobStore {
             latest,
             now,
             is_in_doubt,
+            is_new_copy,
         } = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut expired_until = latest;
         let mut jids = JidSource::default();
@@ -288,7 +290,9 @@ impl JobStore {
             read().map_err(|error: StoreError| error.of_file(&path))?;
         }
         records.take_heartbeats_heard(heard);
-        if expired_until > latest {
+        if is_new_copy {
+            minion_records::take_over_copy(&settings.folder, expired_until)?;
+        } else if expired_until > latest {
             // What was queued and has expired is not offered again, whatever clock the next start finds.
             minion_records::note_expired_until(&settings.folder, expired_until)?;
         }
@@ -434,6 +438,18 @@ struct Resumed {
     now: MasterTime,
     /// Whether the clock is far ahead of the time in the store, or far behind it.
     is_in_doubt: bool,
+    /// Whether the store is a copy with which no master has started.
+    is_new_copy: bool,
+}
+
+/// Returns a time that the master which made a copy has not reached: as far ahead of the machine's clock, which is `wall`, as
+/// its time was then. Where the clock was set back since, nothing tells how much time has passed.
+fn first_after(made: CopyMade, wall: MasterTime) -> MasterTime {
+    match made.at.saturating_sub(made.ahead) {
+        then if wall <= then => made.at.saturating_add(AFTER_COPY),
+        _ if made.ahead > 0 => wall.saturating_add(made.ahead),
+        _ => 0,
+    }
 }
 
 /// Has the master's time go on after the times in the store.
@@ -457,9 +473,11 @@ fn resume(
         latest = latest.max(newest).max(last);
     }
     let mut latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
-    let copy_made = records.copy_made();
-    if let Some(made) = copy_made.filter(|made| clock.now() <= *made) {
-        latest = latest.max(made.saturating_add(AFTER_COPY));
+    let copy = records.copy();
+    if let Some(made) = copy {
+        // The time is ahead of the clock where a file was set aside, and the store is opened once more.
+        let wall = clock.now().saturating_sub(clock.ahead());
+        latest = latest.max(first_after(made, wall));
     }
     let behind = clock.rise_above(latest);
     let is_far_behind = behind > CREDIBLE;
@@ -490,6 +508,7 @@ fn resume(
         latest,
         now,
         is_in_doubt: is_ahead || is_far_behind,
+        is_new_copy: copy.is_some(),
     })
 }
 

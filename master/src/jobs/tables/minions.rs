@@ -15,7 +15,7 @@ pub(in crate::jobs) const FILE: &str = "minions.sqlite";
 /// The tables of the file of minions. `key` is the key to which the minion's offers are made. `expired_until` is the last
 /// expiry that starts of the master have found passed: what was told of such jobs stays true if its clock is set back.
 /// `is_copy` is 1 in a copy of the store, until the minion has reconciled with the master that goes on from it, and `copies` has
-/// the time at which it was made.
+/// when it was made, until a master has started with it.
 const MINIONS: &str = "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
@@ -32,7 +32,8 @@ const MINIONS: &str = "
         expired_until INTEGER NOT NULL
     );
     CREATE TABLE copies (
-        made INTEGER NOT NULL
+        made  INTEGER NOT NULL,
+        ahead INTEGER NOT NULL
     );
 ";
 
@@ -98,28 +99,52 @@ pub(in crate::jobs) fn write<'r>(
     Ok(())
 }
 
-/// Notes in the copy of the file at `path` that its records are copies, made at `now`.
-pub(in crate::jobs) fn mark_copies(path: &Path, now: MasterTime) -> Result<(), StoreError> {
-    let mut connection = open(path)?;
-    let transaction = connection.transaction()?;
-    transaction.execute("UPDATE minions SET is_copy = 1", [])?;
-    transaction.execute("INSERT INTO copies VALUES (?1)", [columns::from_time(now)])?;
-    Ok(transaction.commit()?)
-}
-
-/// Returns when the copy was made that the file is, or none.
-pub(in crate::jobs) fn read_copy_made(
-    connection: &Connection,
-) -> Result<Option<MasterTime>, StoreError> {
-    let sql = "SELECT max(made) FROM copies";
-    let made: Option<i64> = connection.query_row(sql, [], |row| row.get(0))?;
-    Ok(made.and_then(|made| MasterTime::try_from(made).ok()))
-}
-
-/// Forgets when copies were made, as the master's time is set back.
-pub(in crate::jobs) fn forget_copies(connection: &Connection) -> Result<(), StoreError> {
-    connection.execute("DELETE FROM copies", [])?;
+/// Notes in the copy of the file at `path` that its records are copies.
+pub(in crate::jobs) fn mark_copies(path: &Path) -> Result<(), StoreError> {
+    open(path)?.execute("UPDATE minions SET is_copy = 1", [])?;
     Ok(())
+}
+
+/// The end of the making of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) struct CopyMade {
+    /// The master's time.
+    pub(in crate::jobs) at: MasterTime,
+    /// By how many milliseconds that was ahead of the machine's clock.
+    pub(in crate::jobs) ahead: MasterTime,
+}
+
+/// Notes in the copy of the file at `path` when the copy of the store was made.
+pub(in crate::jobs) fn note_copy(path: &Path, made: CopyMade) -> Result<(), StoreError> {
+    let values = [made.at, made.ahead].map(columns::from_time);
+    open(path)?.execute("INSERT INTO copies VALUES (?1, ?2)", values)?;
+    Ok(())
+}
+
+/// Returns when the copy was made that the file is, if no master has started with it yet.
+pub(in crate::jobs) fn read_copy(connection: &Connection) -> Result<Option<CopyMade>, StoreError> {
+    let mut statement =
+        connection.prepare("SELECT made, ahead FROM copies ORDER BY made DESC LIMIT 1")?;
+    let mut found = statement.query([])?;
+    let Some(row) = found.next()? else {
+        return Ok(None);
+    };
+    Ok(Some(CopyMade {
+        at: columns::time(row, 0)?,
+        ahead: columns::time(row, 1)?,
+    }))
+}
+
+/// Notes that a master has started with the copy that the file is, and that its time has reached `until`.
+pub(in crate::jobs) fn take_over_copy(
+    connection: &mut Connection,
+    until: MasterTime,
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction()?;
+    let until = until.max(read_expired_until(&transaction)?);
+    write_expired_until(&transaction, until)?;
+    transaction.execute("DELETE FROM copies", [])?;
+    Ok(transaction.commit()?)
 }
 
 /// Reads all records.

@@ -126,32 +126,60 @@ async fn with_a_copy_nobody_knows_what_a_minion_had_lost_that_was_started_again_
     assert_eq!(states(&store, &job.jid).await[0].1, MinionJobState::Offered);
 }
 
-#[tokio::test]
-async fn a_copy_that_is_newer_than_the_clock_gives_no_jid_again_that_its_master_gave_since() {
-    const DAY: MasterTime = 86_400_000;
-    let place = Place::new();
+/// Opens a store whose master's time is a day ahead of the clock, and makes a copy of it. Returns a job of after the copy.
+async fn copied_ahead(place: &Place) -> (JobStore, String, Job) {
     let clock = MasterClock::new(Clock);
     clock.rise_above(clock.now() + DAY);
     let store = JobStore::open(place.settings.clone(), clock).unwrap();
     let backup = store.back_up(jobs_alone).await.unwrap();
-    // As if most of an hour had passed since.
-    store.clock.rise_above(store.now() + 3_500_000);
     let since = job(&store);
     publish(&store, &since, &[("a", MinionJobState::Offered)]).await;
-    let store = put_back(&place, store, &backup.folder);
-    let later = job(&store);
-    assert!(later.jid > since.jid, "{} {}", later.jid, since.jid);
-    publish(&store, &later, &[("a", MinionJobState::Offered)]).await;
-    // The next start does not go on by another hour.
+    (store, backup.folder, since)
+}
+
+const DAY: MasterTime = 86_400_000;
+const HOUR: MasterTime = 3_600_000;
+
+#[tokio::test]
+async fn a_copy_whose_master_was_ahead_of_the_clock_gives_no_jid_again() {
+    let place = Place::new();
+    let (store, copy, since) = copied_ahead(&place).await;
     let reached = store.now();
-    drop(store);
-    let store = place.open();
-    assert!((reached..reached + 60_000).contains(&store.now()));
+    let mut store = put_back(&place, store, &copy);
+    // Nothing is stored meanwhile, and the next start is not behind the first one.
+    for _ in 0..2 {
+        assert!((reached..reached + 60_000).contains(&store.now()));
+        assert!(store.next_jid() > since.jid);
+        drop(store);
+        store = place.open();
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_is_newer_than_the_clock_gives_no_jid_of_the_next_hour_again() {
+    let place = Place::new();
+    let (store, copy, _) = copied_ahead(&place).await;
+    let made = store.now();
+    // As if the clock had been right, and had been set back by a day since.
+    let file = Path::new(&copy).join("minions.sqlite");
+    let connection = rusqlite::Connection::open(file).unwrap();
+    let changed = connection.execute("UPDATE copies SET ahead = 0", []);
+    assert_eq!(changed.unwrap(), 1);
+    drop(connection);
+    let mut store = put_back(&place, store, &copy);
+    for _ in 0..2 {
+        let after = store.now() - made;
+        assert!((HOUR - 60_000..HOUR + 60_000).contains(&after), "{after}");
+        drop(store);
+        store = place.open();
+    }
+    // Once it is set back, it stays so.
+    let later = job(&store);
+    publish(&store, &later, &[("a", MinionJobState::Offered)]).await;
     answer(&store, "a", &later.jid, &Value::Null).await.unwrap();
     store.order_set_back().await.unwrap();
     store.close().await;
     drop(store);
-    // Once it is set back, it stays so.
     for _ in 0..2 {
         let store = place.open();
         assert!(store.clock.ahead() < 1_000);
