@@ -32,6 +32,7 @@ pub(super) struct MinionRecords {
     path: PathBuf,
     /// The last expiry that earlier starts of the master found passed.
     expired_until: MasterTime,
+    /// When the copy was made that the store is, if no master had started with it.
     copy: Option<CopyMade>,
 }
 
@@ -301,13 +302,9 @@ pub(super) fn set_back(folder: &Path, now: MasterTime) -> Result<(), StoreError>
     minions::write_expired_until(&connection, expired_until)
 }
 
-/// Notes in the folder of a store the last expiry that a start of the master has found passed.
-pub(super) fn note_expired_until(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
-    let connection = minions::open(&folder.join(minions::FILE))?;
-    minions::write_expired_until(&connection, until)
-}
-
-/// Notes in the folder of a store that a master has started with the copy that it is, and that its time has reached `until`.
-pub(super) fn take_over_copy(folder: &Path, until: MasterTime) -> Result<(), StoreError> {
-    minions::take_over_copy(&mut minions::open(&folder.join(minions::FILE))?, until)
+/// Notes in the folder of a store the last expiry that a start of the master has found passed. If the store is a copy, its
+/// master has started.
+pub(super) fn note_start(folder: &Path, expired_until: MasterTime) -> Result<(), StoreError> {
+    let mut connection = minions::open(&folder.join(minions::FILE))?;
+    minions::write_start(&mut connection, expired_until)
 }

@@ -290,11 +290,10 @@ impl JobStore {
             read().map_err(|error: StoreError| error.of_file(&path))?;
         }
         records.take_heartbeats_heard(heard);
-        if is_new_copy {
-            minion_records::take_over_copy(&settings.folder, expired_until)?;
-        } else if expired_until > latest {
-            // What was queued and has expired is not offered again, whatever clock the next start finds.
-            minion_records::note_expired_until(&settings.folder, expired_until)?;
+        if is_new_copy || expired_until > latest {
+            // What was queued and has expired is not offered again, whatever clock the next start finds; nor is that start
+            // behind this one, where the store is a copy.
+            minion_records::note_start(&settings.folder, expired_until)?;
         }
         if partitions.newest().is_none() {
             let first = jids.next_number(clock.micros());

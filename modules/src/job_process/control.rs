@@ -92,7 +92,7 @@ pub(super) fn listen(folder: &JobFolder) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers the requests of minions, for ever. This holds `answering` while it carries a signal out and writes the answer: the
+/// Answers the requests of minions, for ever. This function holds `answering` while it carries a signal out and writes the answer: the
 /// signal may end the function, and the process must not end before the minion is told.
 pub(super) fn serve(listener: &UnixListener, job: &JobControl, answering: &Mutex<()>) {
     for stream in listener.incoming() {

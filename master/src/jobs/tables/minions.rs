@@ -135,14 +135,13 @@ pub(in crate::jobs) fn read_copy(connection: &Connection) -> Result<Option<CopyM
     }))
 }
 
-/// Notes that a master has started with the copy that the file is, and that its time has reached `until`.
-pub(in crate::jobs) fn take_over_copy(
+/// Notes a start of the master: the last expiry that it has found passed, and that the file is no copy without a master.
+pub(in crate::jobs) fn write_start(
     connection: &mut Connection,
-    until: MasterTime,
+    expired_until: MasterTime,
 ) -> Result<(), StoreError> {
     let transaction = connection.transaction()?;
-    let until = until.max(read_expired_until(&transaction)?);
-    write_expired_until(&transaction, until)?;
+    write_expired_until(&transaction, expired_until)?;
     transaction.execute("DELETE FROM copies", [])?;
     Ok(transaction.commit()?)
 }

@@ -7,6 +7,9 @@ use saline_messages::{Known, MasterTime};
 use super::reconcile::{reconcile, start};
 use super::*;
 
+const DAY: MasterTime = 86_400_000;
+const HOUR: MasterTime = 3_600_000;
+
 async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
     let store = place.open();
     let mut jobs = Vec::new();
@@ -136,9 +139,6 @@ async fn copied_ahead(place: &Place) -> (JobStore, String, Job) {
     publish(&store, &since, &[("a", MinionJobState::Offered)]).await;
     (store, backup.folder, since)
 }
-
-const DAY: MasterTime = 86_400_000;
-const HOUR: MasterTime = 3_600_000;
 
 #[tokio::test]
 async fn a_copy_whose_master_was_ahead_of_the_clock_gives_no_jid_again() {
