@@ -1,10 +1,9 @@
 //! Files that are swapped while they are opened and read.
 
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, mknodat, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, mknodat};
+use saline_testing::SwappedNames;
 
 use super::Jail;
 use crate::InnerPath;
@@ -14,40 +13,11 @@ use crate::walk;
 /// How often a file is opened while it is swapped.
 const OPENED: usize = 3_000;
 
-/// Swaps two names until the guard is dropped.
-struct Swapping {
-    ends: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Swapping {
-    fn between(a: std::path::PathBuf, b: std::path::PathBuf) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&ends);
-        let thread = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        let thread = Some(thread);
-        Self { ends, thread }
-    }
-}
-
-impl Drop for Swapping {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_file_that_is_swapped_for_a_link_is_never_read_outside() {
     let jail = Jail::new();
     jail.link("../secret", "other");
-    let swapping = Swapping::between(jail.path("file"), jail.path("other"));
+    let swapping = SwappedNames::new(jail.path("file"), jail.path("other"));
     let (mut read, mut refused) = (0, 0);
     // On a busy machine the other thread may stand still for long.
     while read + refused < OPENED || read == 0 || refused == 0 {
@@ -72,7 +42,7 @@ fn a_folder_that_is_swapped_for_a_link_is_never_left() {
     std::fs::create_dir(jail.all.path().join("outside")).unwrap();
     std::fs::write(jail.all.path().join("outside/inner"), "secret").unwrap();
     symlink("../outside", jail.path("other")).unwrap();
-    let swapping = Swapping::between(jail.path("folder"), jail.path("other"));
+    let swapping = SwappedNames::new(jail.path("folder"), jail.path("other"));
     let path = InnerPath::parse("folder/inner").unwrap();
     for _ in 0..OPENED {
         if let Ok(file) = jail.root.open_file(&path) {
@@ -105,7 +75,7 @@ fn a_file_that_is_swapped_for_a_pipe_never_makes_the_reader_wait() {
     let jail = Jail::new();
     let pipe = jail.path("pipe");
     mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-    let swapping = Swapping::between(jail.path("file"), pipe);
+    let swapping = SwappedNames::new(jail.path("file"), pipe);
     for _ in 0..OPENED {
         match jail.read("file") {
             Ok(content) => assert_eq!(content, "content"),

@@ -1,9 +1,6 @@
 //! Files and folders that are swapped for links out of the root while they are served.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use saline_testing::SwappedNames;
 
 use super::*;
 
@@ -13,35 +10,6 @@ const ASKED: usize = 1_000;
 /// What is in the root, and what is outside of it: of one size, so that only the hash tells them apart.
 const INSIDE: &[u8] = b"inside";
 const SECRET: &[u8] = b"secret";
-
-/// Swaps two names until it is dropped.
-struct Swapping {
-    ends: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Swapping {
-    fn between(a: PathBuf, b: PathBuf) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&ends);
-        let thread = std::thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        let thread = Some(thread);
-        Self { ends, thread }
-    }
-}
-
-impl Drop for Swapping {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
 
 /// Asks for a file over and over again. Nothing of what is outside may be told of it: no hash, no part and no name.
 async fn is_never_left(served: &Served, path: &str) {
@@ -93,7 +61,7 @@ async fn a_file_that_is_swapped_for_a_link_is_never_served_from_outside() {
     std::fs::write(served.folder.path().join("secret"), SECRET).unwrap();
     std::fs::write(served.path("file"), INSIDE).unwrap();
     symlink("../secret", served.path("other")).unwrap();
-    let _swapping = Swapping::between(served.path("file"), served.path("other"));
+    let _swapping = SwappedNames::new(served.path("file"), served.path("other"));
     is_never_left(&served, "file").await;
 }
 
@@ -107,6 +75,6 @@ async fn a_folder_that_is_swapped_for_a_link_is_never_left() {
     }
     std::fs::write(outside.join("only-outside"), b"").unwrap();
     symlink(&outside, served.path("other")).unwrap();
-    let _swapping = Swapping::between(served.path("folder"), served.path("other"));
+    let _swapping = SwappedNames::new(served.path("folder"), served.path("other"));
     is_never_left(&served, "folder/file").await;
 }
