@@ -11,8 +11,8 @@ pub struct PinnedMaster {
     finger: Option<String>,
     /// The kind of program, as messages to the operator name it: `minion` or `API`.
     program: &'static str,
-    /// The token whose master is trusted where nothing else says which one is.
-    token: Option<Token>,
+    /// The token whose master is trusted where nothing else says which one is, or why it cannot be used.
+    token: Result<Option<Token>, String>,
 }
 
 /// The reason why no master is trusted, with the operator's remedy.
@@ -26,7 +26,7 @@ impl PinnedMaster {
             path,
             finger,
             program: "minion",
-            token: None,
+            token: Ok(None),
         }
     }
 
@@ -39,9 +39,10 @@ impl PinnedMaster {
         }
     }
 
-    /// Trusts at a first contact no other master than the one that made this token, unless `master_finger` is set.
+    /// Trusts at a first contact no other master than the one that made this token, unless `master_finger` is set. Where there
+    /// is a token that cannot be used, which the error explains, none is trusted then: the operator wanted no trust on first use.
     #[must_use]
-    pub fn with_token(self, token: Option<Token>) -> Self {
+    pub fn with_token(self, token: Result<Option<Token>, String>) -> Self {
         Self { token, ..self }
     }
 
@@ -50,14 +51,23 @@ impl PinnedMaster {
     /// else the first that answers.
     ///
     /// # Errors
-    /// When the pinned keys cannot be read, which is no reason to trust another master.
+    /// When the pinned keys cannot be read, which is no reason to trust another master, or when the token would say which one is
+    /// trusted and cannot be used.
     pub fn trust(&self) -> Result<MasterTrust, Distrust> {
         let pinned =
             MasterKeys::read(&self.path).map_err(|error: KeyError| Distrust(error.to_string()))?;
         let finger = self.finger.clone();
         let Some(known) = pinned else {
-            let of_token = self.token.as_ref().map(|token| token.master().to_owned());
-            let finger = finger.or(of_token);
+            let finger = match (finger, &self.token) {
+                (Some(finger), _) => Some(finger),
+                (None, Ok(token)) => token.as_ref().map(|token| token.master().to_owned()),
+                (None, Err(why)) => {
+                    let program = self.program;
+                    return Err(Distrust(format!(
+                        "{why}. The {program} trusts no master until the token can be used or its file is removed"
+                    )));
+                }
+            };
             return Ok(MasterTrust::FirstUse { finger });
         };
         Ok(match finger {

@@ -283,6 +283,12 @@ fn what_is_wrong_with_a_token_is_said() {
     give(&fleet, "web2", "no token");
     fleet.start_minion("web2");
     fleet.minions["web2"].log.wait_for("it holds no token", 1);
+    // Both were to meet the master of their token, so they trust none on first use.
+    for minion in ["web1", "web2"] {
+        let log = &fleet.minions[minion].log;
+        log.wait_for("trusts no master until the token can be used", 1);
+        assert_eq!(log.count("is trusted from now on"), 0, "{minion}");
+    }
     let guess = token.replace(secret, &"0".repeat(32));
     give(&fleet, "web3", &guess);
     fleet.start_minion("web3");

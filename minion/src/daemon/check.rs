@@ -11,11 +11,12 @@ use saline_protocol::transport::Registry;
 
 use super::StartError;
 use crate::link::settings::ConnectionSettings;
+use crate::link::token_file::TokenFile;
 use saline_modules::grains::host_name;
 use saline_modules::{Modules, job_process};
 
 /// Returns a line about each folder and each function, of the schedule or of the mine, that the configuration names and the machine
-/// does not have. A minion starts all the same.
+/// does not have, and about a token that cannot be used. A minion starts all the same.
 pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
     let named = [
         ("module_dirs", &config.module_dirs),
@@ -33,6 +34,7 @@ pub(super) fn warnings(config: &MinionConfig) -> Vec<String> {
         warnings.extend(modules.unknown_in_schedule(jobs));
         warnings.extend(modules.unknown_in_mine(mine));
     }
+    warnings.extend(TokenFile::of(config).read().err());
     warnings
 }
 

@@ -187,9 +187,11 @@ impl Authenticator {
         timeout: Duration,
     ) -> Result<(Session, Admission), HandshakeError> {
         let finger = self.settings.now().finger.clone();
-        let token = self.token.read();
-        let pinned = PinnedMaster::new(self.pinned.clone(), finger).with_token(token.clone());
+        let read = self.token.read();
+        let pinned = PinnedMaster::new(self.pinned.clone(), finger).with_token(read.clone());
         let trust = pinned.trust()?;
+        // Another thing says which master is trusted, so it may be asked without the token.
+        let token = self.token.or_told(read);
         let deadline = self.clock.after(timeout);
         let (client, credentials) = (at.client.as_ref(), &self.credentials);
         let made =
@@ -227,7 +229,7 @@ impl Authenticator {
         refused: Option<TokenRefusal>,
     ) -> Option<Welcome> {
         let name = |token: Option<Token>| token.map(|token| token.name());
-        let presented = name(self.token.read());
+        let presented = name(self.token.read().ok().flatten());
         if self.state.set(ConnectionState::Pending) {
             let token = match refused {
                 Some(refused) => {
@@ -260,7 +262,7 @@ impl Authenticator {
                 Ok(MinionReply::Auth(Admission::Accepted(welcome))) => return Some(welcome),
                 Ok(MinionReply::Auth(Admission::Pending(_))) => {
                     tracing::debug!("the key is not accepted yet");
-                    if name(self.token.read()) != presented {
+                    if name(self.token.read().ok().flatten()) != presented {
                         return None;
                     }
                     reconnect.reset();

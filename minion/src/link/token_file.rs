@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use saline_channel::{MasterKeys, Token, key_file};
+use saline_channel::{KeyError, MasterKeys, Token, key_file};
 use saline_config::MinionConfig;
 
 /// The file with the token.
@@ -27,21 +27,32 @@ impl TokenFile {
         }
     }
 
-    /// Returns the token in the file; none when there is no file, or it cannot be used, which is logged once. Blocks on the
-    /// disk.
-    pub fn read(&self) -> Option<Token> {
-        let file = self.path.as_deref()?;
-        let path = file.display();
-        let wrong = match key_file::read_private(file) {
-            Ok(None) => return None,
-            Ok(Some(text)) => match text.parse() {
-                Ok(token) => return Some(token),
-                Err(error) => format!("{path} is not used: {error}"),
-            },
-            Err(error) => format!("the token is not used: {error}"),
+    /// Returns the token in the file; none when there is no file. Blocks on the disk.
+    ///
+    /// # Errors
+    /// A line for the operator, when there is a file that cannot be used.
+    pub fn read(&self) -> Result<Option<Token>, String> {
+        let Some(file) = self.path.as_deref() else {
+            return Ok(None);
         };
-        self.tell(wrong);
-        None
+        let path = file.display();
+        let text = key_file::read_private(file).map_err(|error| match error {
+            KeyError::Exposed { mode, .. } => format!(
+                "the token in {path} is not used, since others can read it (mode {mode:o}): chmod 600 it; if somebody may have \
+                 read it, revoke it on the master (`saline-key --revoke-token`) and put another one there"
+            ),
+            error => format!("the token is not used: {error}"),
+        })?;
+        let token = text.map(|text| text.parse()).transpose();
+        token.map_err(|error| format!("{path} is not used: {error}"))
+    }
+
+    /// Returns the token that was read; none where there was none, or it cannot be used, which is logged once.
+    pub fn or_told(&self, read: Result<Option<Token>, String>) -> Option<Token> {
+        read.unwrap_or_else(|why| {
+            self.tell(why);
+            None
+        })
     }
 
     /// Returns where the file is, for the log.
