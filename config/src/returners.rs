@@ -173,14 +173,15 @@ pub struct PostgresReturner {
 }
 
 impl PostgresReturner {
-    /// Returns whether TLS is used. Without `sslmode` it is, unless the server is on this machine.
+    /// Returns whether TLS is used. Without `sslmode` it is, unless the server is on this machine and no authorities are set.
     pub fn tls(&self) -> PostgresTls {
         let is_here = self.host.starts_with('/')
             || matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "::1");
-        self.sslmode.unwrap_or(match is_here {
-            true => PostgresTls::Disable,
-            false => PostgresTls::VerifyFull,
-        })
+        self.sslmode
+            .unwrap_or(match is_here && self.authorities.is_none() {
+                true => PostgresTls::Disable,
+                false => PostgresTls::VerifyFull,
+            })
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) const fn external_auth() -> OptionDoc<MasterConfig> {
 pub(super) const fn permissive_acl() -> OptionDoc<MasterConfig> {
     OptionDoc {
         name: "permissive_acl",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: "True or False",
         default: "False",
         help: "Whether the rules of `*` below `external_auth` and `publisher_acl` are also for those who are named, beside their own.",

@@ -406,7 +406,7 @@ pub(super) const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     OptionDoc {
         name: "publisher_acl_blacklist",
-        secrecy: Secrecy::Public,
+        secrecy: Secrecy::Rules,
         unit: "a mapping with lists of users and modules",
         default: "{}",
         help: "Patterns of `users` that `publisher_acl` does not let in, and of `modules`, which are functions that it \

@@ -110,6 +110,9 @@ fn a_connection_that_leaves_the_machine_is_encrypted() {
         let config = master(&format!("returner.postgres.host: {host}\n"));
         assert_eq!(config.returners.postgres.tls(), tls, "{host}");
     }
+    let authorities = "returner.postgres.host: localhost\nreturner.postgres.sslrootcert: /ca.pem\n";
+    let config = master(authorities);
+    assert_eq!(config.returners.postgres.tls(), PostgresTls::VerifyFull);
 }
 
 #[test]
