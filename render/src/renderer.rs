@@ -80,6 +80,17 @@ struct Source {
     is_valid: bool,
 }
 
+impl Source {
+    /// Returns the beginning of the file: the place of what no line is to blame for.
+    fn beginning(&self) -> Place {
+        Place {
+            file: self.path.clone(),
+            line: 1,
+            column: 1,
+        }
+    }
+}
+
 fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     // What it guards is replaced as a whole.
     lock.lock().unwrap_or_else(PoisonError::into_inner)
@@ -172,14 +183,17 @@ impl Sources {
 
     /// Returns what an operator is told of an error of the engine.
     fn error(&self, error: &Error) -> RenderError {
-        let mut chain = vec![error];
+        let (mut chain, mut not_written) = (vec![error], None);
         let mut next = std::error::Error::source(error);
         while let Some(inner) = next {
             chain.extend(inner.downcast_ref::<Error>());
+            not_written = inner.downcast_ref::<io::Error>().or(not_written);
             next = inner.source();
         }
         let cause = chain.last().copied().unwrap_or(error);
         let message = match (cause.kind(), cause.detail()) {
+            // The engine does not say what `Bounded` says.
+            _ if not_written.is_some() => not_written.map(ToString::to_string).unwrap_or_default(),
             (ErrorKind::OutOfFuel, _) => {
                 "the template takes too many steps, or makes too much text".to_owned()
             }
@@ -292,14 +306,7 @@ impl Renderer {
                 false => Ok(source.text.as_str().into()),
             };
         }
-        let kind = header(&source.text).map_err(|why| {
-            let place = Place {
-                file: source.path.clone(),
-                line: 1,
-                column: 1,
-            };
-            RenderError::at(place, why)
-        })?;
+        let kind = header(&source.text).map_err(|why| RenderError::at(source.beginning(), why))?;
         if kind == Header::Yaml || !is_template {
             let at = |error: YamlError| {
                 let place = Place {
@@ -312,7 +319,7 @@ impl Renderer {
             let node = parse_nodes(&source.text).map_err(at)?;
             return Ok(node.map_or(saline_data::Value::Null, saline_data::Value::from));
         }
-        let engine = |error: Error| self.error_with_data(&error);
+        let engine = |error: Error| self.error_with_data(&error, &request.name);
         let mut output = self.output(request).map_err(engine)?;
         // The engine takes it away, and Salt puts it back: `|+` counts it.
         if source.text.ends_with('\n') {
@@ -347,9 +354,13 @@ impl Renderer {
         })
     }
 
-    /// Returns what an operator is told of an error of the engine, with data in the place of placeholders.
-    fn error_with_data(&self, error: &Error) -> RenderError {
+    /// Returns what an operator is told of an error of the engine about a file, with data in the place of placeholders.
+    fn error_with_data(&self, error: &Error, name: &str) -> RenderError {
         let mut error = self.sources.error(error);
+        if error.place.is_none() {
+            // Output that is too large is the error of no line.
+            error.place = self.sources.get(name).map(|source| source.beginning());
+        }
         error.message = self
             .printer
             .placeholders()
@@ -361,11 +372,11 @@ impl Renderer {
     /// Renders a text, and puts data in the place of placeholders. The newline at its end stays, as in Salt.
     fn text(&self, request: &Request, source: &Source) -> Result<saline_data::Value, RenderError> {
         let output = self.output(request);
-        let output = output.map_err(|error| self.error_with_data(&error))?;
+        let output = output.map_err(|error| self.error_with_data(&error, &request.name))?;
         let placeholders = self.printer.placeholders();
         if placeholders.replaced_len(&output) > MAX_OUTPUT {
             let message = format!("the rendered text has more than {MAX_OUTPUT} bytes");
-            return Err(RenderError::new(message));
+            return Err(RenderError::at(source.beginning(), message));
         }
         let mut text = placeholders.replace(&output).into_owned();
         if source.text.ends_with('\n') {
@@ -561,7 +572,7 @@ impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_OUTPUT {
             return Err(io::Error::other(format!(
-                "the rendered file has more than {MAX_OUTPUT} bytes"
+                "the rendered text has more than {MAX_OUTPUT} bytes"
             )));
         }
         self.0.extend_from_slice(bytes);

@@ -91,8 +91,14 @@ fn an_error_in_a_text_has_its_place_and_its_size_is_bounded() {
     let repeated = "{% set x %}{{ a }}{% endset %}{% for i in range(100) %}{{ x }}{% endfor %}";
     let variables = format!("{{a: \"{}\"}}", "y ".repeat(500_000));
     let error = text(&variables, &[("a.conf", repeated)]).unwrap_err();
-    assert!(
-        error.message.contains("more than 16777216 bytes"),
-        "{error}"
+    assert_eq!(
+        error.to_string(),
+        "/srv/pillar/a.conf:1:1: the rendered text has more than 16777216 bytes"
+    );
+    // Not data: the engine's own writer ends it.
+    let error = text("{}", &[("a.conf", "{{ 'x' * 17000000 }}")]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/srv/pillar/a.conf:1:1: the rendered text has more than 16777216 bytes"
     );
 }
