@@ -2,7 +2,8 @@
 //!
 //! Called with `--describe` it prints which functions it has ([`description`]). Called without arguments it reads one call as
 //! JSON from its standard input, and prints what the function returns as JSON; its exit status is the retcode ([`call`]).
-//! An executable is described when somebody first asks for its functions, and again when its file has changed.
+//! An executable is described when somebody first asks for its functions, and again when its file has changed. One that failed to is
+//! left out of listings for a minute, unless its file changes, so that it holds up no question about others.
 
 mod call;
 mod description;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use saline_functions::{Failure, Function, Registry};
 use saline_private_files::{Changeable, changeable};
+use saline_protocol::transport::{Clock, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::JobContext;
@@ -31,11 +33,24 @@ const MAX_MODULES: usize = 256;
 /// How long an executable may take to describe its functions.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long listings leave an executable out that did not describe its functions.
+const LEFT_OUT: Duration = Duration::from_secs(60);
+
 /// The executables that are modules.
 #[derive(Debug, Default)]
 pub struct Executables {
     folders: Vec<PathBuf>,
     described: Mutex<BTreeMap<PathBuf, Arc<Executable>>>,
+    failed: Mutex<BTreeMap<PathBuf, FailedDescription>>,
+}
+
+/// A description that a listing did not get.
+#[derive(Debug)]
+struct FailedDescription {
+    /// None for a file that nobody may run.
+    version: Option<FileVersion>,
+    /// When it is asked again.
+    until: Instant,
 }
 
 /// An executable that has described its functions.
@@ -79,6 +94,7 @@ impl Executables {
         Self {
             folders,
             described: Mutex::default(),
+            failed: Mutex::default(),
         }
     }
 
@@ -208,15 +224,33 @@ impl Executables {
                 );
                 continue;
             }
-            match self.describe(&path, job) {
-                Ok(executable) => {
-                    let functions = executable.functions.iter().map(|one| &one.function);
-                    all = all.with(&module, functions);
-                }
-                Err(failure) => tracing::warn!("{failure}"),
+            if let Some(executable) = self.describe_for_listing(&path, job) {
+                let functions = executable.functions.iter().map(|one| &one.function);
+                all = all.with(&module, functions);
             }
         }
         all
+    }
+
+    /// Returns the executable as [`describe`](Self::describe) does; none when it failed, which is logged, or did a moment ago.
+    fn describe_for_listing(&self, path: &Path, job: &JobContext<'_>) -> Option<Arc<Executable>> {
+        let version = trusted(path).ok();
+        let failed = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_left_out =
+            |failed: &FailedDescription| failed.version == version && Clock.now() < failed.until;
+        if failed().get(path).is_some_and(is_left_out) {
+            return None;
+        }
+        let described = self.describe(path, job);
+        match &described {
+            Ok(_) => drop(failed().remove(path)),
+            Err(failure) => {
+                tracing::warn!("{failure}");
+                let until = Clock.after(LEFT_OUT);
+                failed().insert(path.to_owned(), FailedDescription { version, until });
+            }
+        }
+        described.ok()
     }
 
     /// Returns a file that is not taken for the module `module`, since its name has an extension.

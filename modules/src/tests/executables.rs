@@ -341,3 +341,30 @@ fn the_version_of_a_module_is_reported() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn an_executable_that_failed_to_describe_itself_holds_up_no_list() {
+    let asked = "#!/bin/sh\necho asked >> \"${0%/*}/../asked\"\nexit 7\n".to_owned();
+    let whole = tempfile::tempdir().unwrap();
+    let folder = whole.path().join("modules");
+    fs::create_dir(&folder).unwrap();
+    install(&folder, "own", &asked);
+    install(&folder, "other", &described(r#"{"f": {}}"#, "cat"));
+    let mut bench = Bench::new();
+    bench.modules = Modules::built_in().with_executables(vec![folder.clone()]);
+    let times_asked = || {
+        let asked = fs::read_to_string(whole.path().join("asked"));
+        asked.unwrap_or_default().lines().count()
+    };
+    let list = |bench: &Bench| bench.texts("sys.list_functions", &["other"]);
+    assert_eq!(list(&bench), Outcome::from(Value::texts(["other.f"])));
+    assert_eq!(times_asked(), 1);
+    assert_eq!(list(&bench), Outcome::from(Value::texts(["other.f"])));
+    assert_eq!(times_asked(), 1, "it is left out");
+    bench.texts("own.f", &[]);
+    assert_eq!(times_asked(), 2, "a call asks");
+    // Another file asks too.
+    install(&folder, "own", &format!("{asked}# changed"));
+    assert_eq!(list(&bench), Outcome::from(Value::texts(["other.f"])));
+    assert_eq!(times_asked(), 3);
+}
