@@ -31,7 +31,7 @@ pub(crate) use network::hardware_addresses;
 type Entries = Mapping;
 
 /// The grains, and what they are collected from. Of two grains with the same name the later one counts: that of the machine,
-/// of an executable in `grains_dirs`, of a file beside the configuration, of the configuration.
+/// of an executable in `grains_dirs`, of a file beside the configuration, of the configuration. `id` is always the minion's id.
 #[derive(Debug)]
 pub struct GrainStore {
     id: MinionId,
@@ -89,10 +89,7 @@ impl GrainStore {
     pub fn refresh(&self) {
         // Held to the end, so that what was read last is what holds.
         let printed = self.lock();
-        let mut found: Entries = vec![
-            ("id".to_owned(), Value::from(self.id.as_str())),
-            ("master".to_owned(), Value::from(self.master.as_str())),
-        ];
+        let mut found: Entries = vec![("master".to_owned(), Value::from(self.master.as_str()))];
         system::add_to(&mut found);
         systemd::add_to(&mut found);
         hardware::add_to(&mut found);
@@ -105,6 +102,11 @@ impl GrainStore {
             files.add_to(&mut found);
         }
         merge_entries(&mut found, self.configured.clone());
+        // Whatever else names it: targets by this grain would reach another minion than the id says.
+        merge_entries(
+            &mut found,
+            vec![("id".to_owned(), Value::from(self.id.as_str()))],
+        );
         found.sort_by(|a, b| a.0.cmp(&b.0));
         self.current.send_replace(Arc::new(Value::Map(found)));
     }
@@ -216,6 +218,12 @@ mod tests {
             panic!("a list");
         };
         assert!(v4.contains(&Value::from("127.0.0.1")));
+    }
+
+    #[test]
+    fn the_grain_id_is_the_id_whatever_is_configured() {
+        let grains = store(vec![("id".to_owned(), Value::from("other"))]).all();
+        assert_eq!(grains.get("id"), Some(&Value::from("m000")));
     }
 
     #[test]

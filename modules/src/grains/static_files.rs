@@ -1,4 +1,4 @@
-//! Grains in files beside the configuration: `grains.d/*.yaml`, which an operator or a package writes, and over them the file
+//! Grains in files beside the configuration: `grains.d/*.yaml`, `*.yml` and `*.conf`, which an operator or a package writes, and over them the file
 //! `grains`, which `grains.setval` and its like write too.
 
 use std::fs::{self, File};
@@ -60,7 +60,10 @@ impl StaticFiles {
         let folder = self.0.join("grains.d");
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
-        let ends = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml");
+        let ends = |path: &PathBuf| {
+            let end = path.extension().and_then(|end| end.to_str());
+            matches!(end, Some("yaml" | "yml" | "conf"))
+        };
         let mut paths: Vec<PathBuf> = paths.filter(ends).take(MOST_FILES + 1).collect();
         if paths.len() > MOST_FILES {
             let folder = folder.display();

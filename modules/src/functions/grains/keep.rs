@@ -338,6 +338,10 @@ fn may_be_kept(job: &JobContext<'_>, name: &str) -> Result<(), Failure> {
     if name.is_empty() {
         return Err(Failure::Invocation("a grain has a name".to_owned()));
     }
+    if name == "id" {
+        let why = "the grain id is the id of the minion: change `id` in its configuration";
+        return Err(Failure::Execution(why.to_owned()));
+    }
     match job.host.grains.is_configured(name) {
         true => Err(Failure::Execution(format!(
             "the configuration of this minion sets the grain {name}: change it there"
