@@ -403,13 +403,13 @@ fn a_top_file_that_goes_leaves_minions_their_pillars() {
     let refreshed = fleet.saline(&["m1", "saltutil.refresh_pillar"]).expect(1);
     let told = format!("so the minion keeps the last one without any: {gone}");
     assert!(refreshed.stdout.contains(&told), "{}", refreshed.stdout);
-    let warned = format!("the minion keeps the one that it had: {gone}");
+    let warned = format!("the minion keeps what it had: {gone}");
     fleet.master().log.wait_for(&warned, 1);
     assert_eq!(held(), 1);
     // A master that has started since knows of no top file, and finds files that are for nobody.
     assert_eq!(fleet.master.take().unwrap().terminate(), Some(0));
     fleet.start_master();
-    let none = format!("the minion keeps the one that it had: there is no top.sls in {folder}");
+    let none = format!("the minion keeps what it had: there is no top.sls in {folder}");
     fleet.master().log.wait_for(&none, 1);
     let got = fleet.saline(&["m1", "pillar.get", "a", "unmask=True", "--out", "json"]);
     assert_eq!(json(&got.expect(0))["m1"], 1);

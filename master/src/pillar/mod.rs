@@ -263,7 +263,7 @@ impl Pillars {
                 errors => format!(" (and {} more)", errors - 1),
             };
             tracing::warn!(
-                "the pillar of minion {id} has errors, and the minion keeps the one that it had: {}{more}",
+                "the pillar of minion {id} has errors, and the minion keeps what it had: {}{more}",
                 errors[0]
             );
         }

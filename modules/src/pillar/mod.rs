@@ -123,16 +123,19 @@ impl Pillar {
         shown
     }
 
-    /// Returns the failure of a refresh after which the last pillar without errors stays; none if there are no errors.
+    /// Returns the failure of a refresh after which the last pillar without errors stays, if there was one; none if there are no
+    /// errors.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let errors = match self.errors.as_slice() {
             [] => return None,
             [only] => only.clone(),
             [first, others @ ..] => format!("{first}, and {} more errors", others.len()),
         };
-        let why = format!(
-            "the pillar has errors, so the minion keeps the last one without any: {errors}"
-        );
+        let kept = match self.entries.as_ref() {
+            Value::Map(entries) if !entries.is_empty() => "keeps the last one without any",
+            _ => "has none",
+        };
+        let why = format!("the pillar has errors, so the minion {kept}: {errors}");
         Some(Failure::Execution(why))
     }
 }

@@ -110,6 +110,17 @@ fn a_refresh_with_errors_keeps_the_last_pillar_without_any() {
 }
 
 #[test]
+fn a_minion_whose_first_pillar_has_errors_has_none() {
+    let (bench, script) = minion();
+    script.then_pillar(&with_errors(None, &["web.sls:1:2: no"]));
+    let failed = bench.texts("saltutil.refresh_pillar", &[]);
+    assert_eq!(
+        text(&failed),
+        "ERROR: the pillar has errors, so the minion has none: web.sls:1:2: no"
+    );
+}
+
+#[test]
 fn what_is_no_pillar_changes_nothing() {
     let (bench, script) = minion();
     script.then_pillar(&pillar(&entries()));
