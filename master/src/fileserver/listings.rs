@@ -13,8 +13,12 @@ use tokio::sync::Semaphore;
 use super::{NoAnswer, WAIT};
 use crate::settings::ServedFiles;
 
-/// How long a listing is used: Salt's `fileserver_list_cache_time` is as long.
+/// The longest time for which a listing is used: Salt's `fileserver_list_cache_time` is as long.
 const LISTING_LIFETIME: Duration = Duration::from_secs(20);
+
+/// A listing is used for this many times the time that it took. So the master spends a hundredth of its time on listings at most, and what
+/// is put into a small folder is seen at once.
+const TIMES_ITS_COST: u32 = 100;
 
 /// The most bytes of all listings that are kept.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -84,13 +88,14 @@ impl Listings {
         let (served, roots) = (Arc::clone(served), roots.to_vec());
         let (environment, kept) = (environment.to_owned(), Arc::clone(&self.kept));
         let listing = self.context.spawn_blocking(move || {
-            let listing = list(&served, &roots, &below)?;
-            let listing = Arc::new(listing);
+            let began = clock.now();
+            let listing = Arc::new(list(&served, &roots, &below)?);
+            let lifetime = (clock.now() - began) * TIMES_ITS_COST;
             let mut kept = lock(&kept);
             kept.push_back(Kept {
                 environment,
                 below,
-                until: clock.after(LISTING_LIFETIME),
+                until: clock.after(lifetime.min(LISTING_LIFETIME)),
                 listing: Arc::clone(&listing),
             });
             while kept.len() > 1

@@ -96,7 +96,10 @@ async fn shake_hands<I: Incoming>(
     let answered = context.clock.deadline(until, answering).await;
     let Some(reader) = reader else {
         return Err(match speaks {
-            true => Stranger::Broke(Violation("one more than the server may hold")),
+            true => Stranger::Disagrees(format!(
+                "there are {} connections, as many as this end may hold (`connections`)",
+                context.limits.connections
+            )),
             false => Stranger::Disagrees(format!(
                 "it speaks {} of the wire, this end {VERSIONS}: upgrade the older one",
                 client.versions
