@@ -3,7 +3,7 @@
 use saline_data::Value;
 use saline_functions::{Failure, function};
 
-use super::user::{Names, no_such};
+use super::user::{self, Names, new_number, no_such};
 use crate::accounts::{Group, checked_name};
 use crate::change::change;
 use crate::{Functions, JobContext};
@@ -38,10 +38,12 @@ fn add(
     if job.group(&name)?.is_some() {
         return Ok(change("", ""));
     }
+    let gid = gid
+        .map(|gid| new_number(job, "group", gid, true))
+        .transpose()?;
     if test {
         return Ok(change(Value::Null, name));
     }
-    let gid = gid.map(|gid| gid.to_string());
     let mut words = vec!["groupadd"];
     if let Some(gid) = &gid {
         words.extend(["-g", gid]);
@@ -117,7 +119,7 @@ fn adduser(
         members.push(username.clone());
     }
     let option = ["--add", checked_name(&username)?];
-    set_members(job, &name, &option, members, test)
+    set_members(job, &name, &option, members, &[username.as_str()], test)
 }
 
 /// Removes a user from a group. Returns the members, `{old, new}`, nothing if the user is none of them.
@@ -138,7 +140,7 @@ fn deluser(
     let mut members = known(job, &name)?.members;
     members.retain(|member| *member != username);
     let option = ["--delete", checked_name(&username)?];
-    set_members(job, &name, &option, members, test)
+    set_members(job, &name, &option, members, &[], test)
 }
 
 /// Puts these members in the place of those that a group has. Returns the members, `{old, new}`.
@@ -160,9 +162,13 @@ fn members(
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
     let wanted = members_list.joined()?;
-    let members = wanted.split(',').filter(|member| !member.is_empty());
-    let members = members.map(str::to_owned).collect();
-    set_members(job, &name, &["--members", &wanted], members, test)
+    let users: Vec<&str> = wanted
+        .split(',')
+        .filter(|member| !member.is_empty())
+        .collect();
+    let members = users.iter().map(|member| (*member).to_owned()).collect();
+    let option = ["--members", wanted.as_str()];
+    set_members(job, &name, &option, members, &users, test)
 }
 
 /// Changes the number of a group; files keep the old one. Returns `{old, new}`.
@@ -181,25 +187,35 @@ fn chgid(
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
     let old = u64::from(known(job, &name)?.gid);
-    if old != gid && !test {
-        job.succeed(&["groupmod", "-g", &gid.to_string(), "--", &name], "")?;
+    if old != gid {
+        let number = new_number(job, "group", gid, true)?;
+        if !test {
+            job.succeed(&["groupmod", "-g", &number, "--", &name], "")?;
+        }
     }
     Ok(change(old, gid))
 }
 
-/// Runs gpasswd unless the group has these members, and returns how they changed.
+/// Runs gpasswd unless the group has these members, and returns how they changed. There must be the `users`; a member that is
+/// removed may be one that is left of a user.
 fn set_members(
     job: &JobContext<'_>,
     name: &str,
     option: &[&str],
     mut wanted: Vec<String>,
+    users: &[&str],
     test: bool,
 ) -> Result<Value, Failure> {
     let mut old = known(job, name)?.members;
     old.sort_unstable();
     wanted.sort_unstable();
-    if old != wanted && !test {
-        job.succeed(&[&["gpasswd"], option, &["--", name]].concat(), "")?;
+    if old != wanted {
+        for username in users {
+            user::known(job, username)?;
+        }
+        if !test {
+            job.succeed(&[&["gpasswd"], option, &["--", name]].concat(), "")?;
+        }
     }
     Ok(change(Value::texts(old), Value::texts(wanted)))
 }

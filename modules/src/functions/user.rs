@@ -111,21 +111,30 @@ fn add(
     if job.account(&name)?.is_some() {
         return Ok(change("", ""));
     }
-    if test {
-        return Ok(change(Value::Null, name));
-    }
-    let uid = uid.map(|uid| uid.to_string());
-    let groups = groups.map(|groups| groups.joined()).transpose()?;
+    let uid = uid
+        .map(|uid| new_number(job, "user", uid, unique))
+        .transpose()?;
+    let groups = groups
+        .map(|groups| joined_groups(job, &groups))
+        .transpose()?;
     let gecos = [fullname, roomnumber, workphone, homephone];
     let gecos = gecos.join(",").trim_end_matches(',').to_owned();
-    let gid = gid.as_deref().map(checked_name).transpose()?;
+    let gid = gid
+        .as_deref()
+        .map(|gid| existing_group(job, gid))
+        .transpose()?;
+    let home = home
+        .as_deref()
+        .map(|home| checked_path("home", home))
+        .transpose()?;
+    let shell = shell.as_deref().map(checked_shell).transpose()?;
     let mut words = vec!["useradd", if createhome { "-m" } else { "-M" }];
     for (option, value) in [
         ("-u", uid.as_deref()),
         ("-g", gid),
         ("-G", groups.as_deref()),
-        ("-d", home.as_deref()),
-        ("-s", shell.as_deref()),
+        ("-d", home),
+        ("-s", shell),
         ("-c", Some(&*gecos).filter(|gecos| !gecos.is_empty())),
     ] {
         if let Some(value) = value {
@@ -136,6 +145,9 @@ fn add(
     words.extend(system.then_some("-r"));
     words.extend(usergroup.map(|own| if own { "-U" } else { "-N" }));
     words.extend(["--", &name]);
+    if test {
+        return Ok(change(Value::Null, name.as_str()));
+    }
     job.succeed(&words, "")?;
     Ok(change(Value::Null, info_of(job, &known(job, &name)?)?))
 }
@@ -268,6 +280,9 @@ fn chuid(
     uid: u64,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
+    if u64::from(known(job, &name)?.uid) != uid {
+        new_number(job, "user", uid, true)?;
+    }
     let field = |account: &Account| Value::from(u64::from(account.uid));
     modify(
         job,
@@ -323,7 +338,7 @@ fn chshell(
     modify(
         job,
         &name,
-        &["-s", checked_field(&shell)?],
+        &["-s", checked_shell(&shell)?],
         field,
         shell.as_str().into(),
         test,
@@ -349,7 +364,7 @@ fn chhome(
     #[default(false)] persist: bool,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
-    let mut options = vec!["-d", checked_field(&home)?];
+    let mut options = vec!["-d", checked_path("home", &home)?];
     options.extend(persist.then_some("-m"));
     let field = |account: &Account| Value::from(account.home.as_str());
     modify(job, &name, &options, field, home.as_str().into(), test)
@@ -412,7 +427,7 @@ fn chgroups(
     #[default(false)] append: bool,
     #[default(false)] test: bool,
 ) -> Result<Value, Failure> {
-    let wanted = groups.joined()?;
+    let wanted = joined_groups(job, &groups)?;
     let account = known(job, &name)?;
     let own = primary_group(job, name.clone())?;
     let old = groups_of(job, &account)?;
@@ -461,6 +476,11 @@ fn rename(
 ) -> Result<Value, Failure> {
     known(job, &name)?;
     checked_name(&new_name)?;
+    if name != new_name && job.account(&new_name)?.is_some() {
+        return Err(Failure::Execution(format!(
+            "new_name: there is a user {new_name:?} already: give another name"
+        )));
+    }
     if !test && name != new_name {
         job.succeed(&["usermod", "-l", &new_name, "--", &name], "")?;
     }
@@ -486,8 +506,63 @@ fn modify(
 }
 
 /// Returns a user that there must be.
-fn known(job: &JobContext<'_>, name: &str) -> Result<Account, Failure> {
+pub(super) fn known(job: &JobContext<'_>, name: &str) -> Result<Account, Failure> {
     job.account(name)?.ok_or_else(|| no_such("user", name))
+}
+
+/// Returns the number of a new `user` or `group` as a word.
+///
+/// # Errors
+/// When none can have it, and if it must be `unique`, when one has it.
+pub(super) fn new_number(
+    job: &JobContext<'_>,
+    what: &str,
+    number: u64,
+    unique: bool,
+) -> Result<String, Failure> {
+    let (table, field) = match what {
+        "user" => ("passwd", "uid"),
+        _ => ("group", "gid"),
+    };
+    // The greatest one stands for none in system calls.
+    if number >= u64::from(u32::MAX) {
+        let max = u32::MAX - 1;
+        return Err(Failure::Invocation(format!(
+            "{field}: no {what} can have {number}: give a number up to {max}"
+        )));
+    }
+    let word = number.to_string();
+    if unique {
+        let line = job.name_service(table, Some(&word))?;
+        let mut fields = line.split(':');
+        if let (Some(name), Some(found)) = (fields.next(), fields.nth(1))
+            && found == word
+        {
+            return Err(Failure::Execution(format!(
+                "{field}: {number} is that of the {what} {name:?} already: give another number"
+            )));
+        }
+    }
+    Ok(word)
+}
+
+/// Returns the name or the number of a group that there must be.
+fn existing_group<'a>(job: &JobContext<'_>, group: &'a str) -> Result<&'a str, Failure> {
+    match job.name_service("group", Some(group))?.is_empty() {
+        false => Ok(group),
+        true => Err(Failure::Execution(format!(
+            "there is no group {group:?} on this machine: create it with group.add, or name another"
+        ))),
+    }
+}
+
+/// Returns groups that there must be, with commas between them.
+fn joined_groups(job: &JobContext<'_>, groups: &Names) -> Result<String, Failure> {
+    let joined = groups.joined()?;
+    for group in joined.split(',').filter(|group| !group.is_empty()) {
+        existing_group(job, group)?;
+    }
+    Ok(joined)
 }
 
 /// Returns the failure of a user or group that there is not.
@@ -543,5 +618,23 @@ fn checked_field(value: &str) -> Result<&str, Failure> {
         true => Err(Failure::Invocation(format!(
             "{value:?} must contain neither a colon nor a line break"
         ))),
+    }
+}
+
+/// Returns an absolute path that stays in its field.
+fn checked_path<'a>(what: &str, path: &'a str) -> Result<&'a str, Failure> {
+    match path.starts_with('/') {
+        true => checked_field(path),
+        false => Err(Failure::Invocation(format!(
+            "{what}: {path:?} is not an absolute path: give one that begins with '/'"
+        ))),
+    }
+}
+
+/// Returns a shell as useradd and usermod take it: a path, none, or a `*`.
+fn checked_shell(shell: &str) -> Result<&str, Failure> {
+    match shell.is_empty() || shell.starts_with('*') {
+        true => checked_field(shell),
+        false => checked_path("shell", shell),
     }
 }

@@ -201,6 +201,41 @@ fn users_come_change_and_go() {
         let refused = bench.texts(fun, &[name]);
         assert!(text(&refused).contains("is not the name of"), "{refused:?}");
     }
+    // What fails when it is done fails with `test` too, in the same words.
+    for (line, why) in [
+        ("group.add gx gid 0", "gid: 0 is that of the group \"root\""),
+        ("group.chgid adm gid 0", "gid: 0 is that of"),
+        ("group.adduser adm username nosuch", "there is no user"),
+        ("group.members adm members_list root,nosuch", "no user"),
+        ("user.add u1 groups adm,nosuch", "no group \"nosuch\""),
+        ("user.add u1 gid nosuch", "no group \"nosuch\""),
+        ("user.add u1 uid 0", "uid: 0 is that of the user \"root\""),
+        ("user.add u1 uid 4294967295", "up to 4294967294"),
+        ("user.add u1 home relative", "is not an absolute path"),
+        ("user.chuid nobody uid 0", "uid: 0 is that of"),
+        (
+            "user.chhome nobody home relative",
+            "is not an absolute path",
+        ),
+        ("user.chshell nobody shell sh", "is not an absolute path"),
+        ("user.chgroups nobody groups nosuch", "no group \"nosuch\""),
+        (
+            "user.rename nobody new_name root",
+            "there is a user \"root\"",
+        ),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let value = words[3].parse::<i64>();
+        let value = value.map_or_else(|_| words[3].into(), Value::Int);
+        let named = [(words[2], value), ("test", true.into())];
+        let told = bench.call(words[0], &[words[1].into()], &named);
+        let done = bench.call(words[0], &[words[1].into()], &named[..1]);
+        assert!(text(&told).contains(why) && !told.success(), "{told:?}");
+        assert_eq!(told.value, done.value, "{line}");
+    }
+    let shared = [("uid", Value::Int(0)), ("unique", false.into())];
+    let shared = [&shared[..], &[("test", true.into())]].concat();
+    assert!(bench.call("user.add", &["u1".into()], &shared).success());
     let colon = bench.texts("user.chshell", &["root", "/bin/sh:x"]);
     assert!(text(&colon).contains("colon"), "{colon:?}");
 }
