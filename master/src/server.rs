@@ -184,10 +184,10 @@ impl Master {
                 context.limits.descriptors = room.descriptors;
             }
             let taken: Vec<&ServeAt> = servers.iter().map(|s: &Server| &s.bound).collect();
-            let hint = explain_shared_port(&taken, &at, &scheme);
+            let shared_port = explain_shared_port(&taken, &at, &scheme);
             let served = transport.serve(at, context).await;
             servers.push(served.map_err(|source| MasterError::Serve {
-                hint: hint.unwrap_or_else(|| explain_bind_error(&source)),
+                hint: explain_bind_error(&source, shared_port),
                 source,
             })?);
         }
@@ -475,18 +475,22 @@ fn explain_shared_port(taken: &[&ServeAt], at: &ServeAt, scheme: &str) -> Option
     ))
 }
 
-/// Returns what to do about an address that cannot be bound, for the end of the line that names it.
-fn explain_bind_error(error: &transport::Error) -> String {
+/// Returns what to do about an address that cannot be bound, for the end of the line that names it: `shared_port`, if there is
+/// one, when it is in use.
+fn explain_bind_error(error: &transport::Error, shared_port: Option<String>) -> String {
     let cause = std::error::Error::source(error);
     let kind = cause
         .and_then(|cause| cause.downcast_ref::<io::Error>())
         .map(io::Error::kind);
-    let remedy = match kind {
-        Some(io::ErrorKind::AddrInUse) => {
+    let remedy = match (kind, shared_port) {
+        (Some(io::ErrorKind::AddrInUse), Some(shared_port)) => return shared_port,
+        (Some(io::ErrorKind::AddrInUse), None) => {
             "; another program listens there: stop it, or choose other ports (ret_port, publish_port)"
         }
-        Some(io::ErrorKind::AddrNotAvailable) => "; `interface` must be an address of this machine",
-        Some(io::ErrorKind::PermissionDenied) => {
+        (Some(io::ErrorKind::AddrNotAvailable), _) => {
+            "; `interface` must be an address of this machine"
+        }
+        (Some(io::ErrorKind::PermissionDenied), _) => {
             "; ports below 1024 are for root alone: choose others (ret_port, publish_port)"
         }
         _ => "",
@@ -517,5 +521,26 @@ mod tests {
         let limits = context(&config, &Counters::new()).limits;
         assert_eq!(limits.max_message, 65536);
         assert_eq!(limits.ping_interval, Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_shared_port_is_the_remedy_where_an_address_is_in_use_and_nowhere_else() {
+        let on = |scheme: &str| ServeAt {
+            requests: Endpoint::network(scheme, HostPort::new("127.0.0.1", 4506)),
+            publications: None,
+        };
+        let shared_port = explain_shared_port(&[&on("zeromq")], &on("tcp"), "tcp");
+        let remedy = |kind: io::ErrorKind, shared_port: Option<String>| {
+            let error = transport::Error::new(transport::ErrorKind::Refused, "it failed");
+            let error = error.with_source(io::Error::from(kind));
+            explain_bind_error(&error, shared_port)
+        };
+        let in_use = remedy(io::ErrorKind::AddrInUse, shared_port.clone());
+        assert!(in_use.contains("zeromq has this port already"), "{in_use}");
+        let in_use = remedy(io::ErrorKind::AddrInUse, None);
+        assert!(in_use.contains("another program listens"), "{in_use}");
+        // A server of NATS that is not there.
+        let refused = remedy(io::ErrorKind::ConnectionRefused, shared_port);
+        assert_eq!(refused, "");
     }
 }

@@ -3,6 +3,11 @@
 import { ask } from "./api.js";
 import { dateAndTime, element, cell, makeScrollable, shown } from "./dom.js";
 import { listen } from "./events.js";
+import { unasked } from "./guard.js";
+
+/** How long returns that are too large for events are waited for before they are read, first and at most: each time all are read. */
+const FIRST_READ_MS = 300;
+const LAST_READ_MS = 30_000;
 
 /** How many of the latest jobs the page remembers which minions were away of. */
 const REMEMBERED = 50;
@@ -124,7 +129,7 @@ function watch(place, jid, fun, minions, closed) {
     if (!row) {
       const state = cell("State", {});
       const value = cell("Return", { class: "return" });
-      row = { state, value, returned: false, succeeded: false };
+      row = { state, value, returned: false, isRead: false, succeeded: false };
       row.line = element("tr", {}, element("th", { scope: "row" }, id), state, value);
       shownMinions.set(id, row);
       rows.append(row.line);
@@ -136,16 +141,24 @@ function watch(place, jid, fun, minions, closed) {
     row.state.className = `state ${kind}`;
     row.state.textContent = text;
   };
+  const remark = (row, text) => row.value.replaceChildren(element("span", { class: "quiet" }, text));
+  // An event of a return that is too large for it comes without `value`: the row has it from the job later.
   const put = (id, value, retcode, success) => {
     const row = rowOf(id);
-    if (row.returned) return;
-    row.returned = true;
-    row.succeeded = !retcode && success !== false;
-    row.line.classList.add("fresh");
-    setState(row, row.succeeded ? "returned" : retcode ? `failed (${retcode})` : "failed", row.succeeded ? "good" : "bad");
+    if (!row.returned) {
+      row.returned = true;
+      row.succeeded = !retcode && success !== false;
+      row.line.classList.add("fresh");
+      setState(row, row.succeeded ? "returned" : retcode ? `failed (${retcode})` : "failed", row.succeeded ? "good" : "bad");
+      if (value === undefined) remark(row, "Loading …");
+      tellSoon();
+    }
+    if (row.isRead || value === undefined) return;
+    row.isRead = true;
     const text = shown(value);
     const pre = element("pre", { "aria-label": `Return of ${id}` }, text);
-    row.value.replaceChildren(text === "" ? element("span", { class: "quiet" }, "empty text") : pre);
+    if (text === "") remark(row, "empty text");
+    else row.value.replaceChildren(pre);
     fresh.push(pre);
     tellSoon();
   };
@@ -157,14 +170,20 @@ function watch(place, jid, fun, minions, closed) {
   const stopListening = listen(({ tag, data }) => {
     const [, kind, id] = partsOf(tag, jid) || [];
     if (!id) return;
-    if (kind === "ret") put(id, data.return, data.retcode, data.success);
+    if (kind === "ret") {
+      put(id, data.return, data.retcode, data.success);
+      if (!rowOf(id).isRead) readSoon();
+    }
     const known = kind === "state" ? [String(data.state), "wait"] : STATES[kind];
     const row = rowOf(id);
     if (known && !row.returned) setState(row, ...known);
     tellSoon();
   });
+  let reading = null;
+  let pause = FIRST_READ_MS;
   const stop = () => {
     stopListening();
+    clearTimeout(reading);
     card.remove();
   };
   // What came before the events, and what they have missed.
@@ -175,6 +194,21 @@ function watch(place, jid, fun, minions, closed) {
     for (const id of info?.Minions || []) rowOf(id);
     for (const [id, found] of Object.entries(info?.Result || {})) put(id, found?.return, found?.retcode, found?.success);
     tell();
+  };
+  const readLarge = async () => {
+    const unread = [...shownMinions.values()].filter((row) => row.returned && !row.isRead);
+    await unasked(read);
+    const left = unread.filter((row) => !row.isRead);
+    for (const row of left) remark(row, "The return could not be loaded: open the job again under Jobs.");
+    reading = null;
+    // Those that came meanwhile.
+    if ([...shownMinions.values()].some((row) => row.returned && !row.isRead && !left.includes(row))) readSoon();
+  };
+  // Once for all that come meanwhile, and ever more seldom: each time the job is read with all its returns.
+  const readSoon = () => {
+    if (reading !== null || !card.isConnected) return;
+    reading = setTimeout(readLarge, pause);
+    pause = Math.min(pause * 2, LAST_READ_MS);
   };
   return { stop, read };
 }

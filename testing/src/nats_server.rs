@@ -60,8 +60,25 @@ impl NatsServer {
         Some(Self::start_by(ServerProgram::find(None)?, configuration))
     }
 
+    /// Starts a server whose configuration is a file with this name and text, which it includes. Returns none, and says so, where
+    /// nats-server is not installed.
+    ///
+    /// # Panics
+    /// When the server does not start.
+    pub fn start_including(name: &str, text: &str) -> Option<Self> {
+        let program = ServerProgram::find(None)?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join(name), text).expect("an included file");
+        let configuration = format!("include {name}\n");
+        Some(Self::start_in(folder, program, &configuration))
+    }
+
     fn start_by(program: ServerProgram, configuration: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        Self::start_in(folder, program, configuration)
+    }
+
+    fn start_in(folder: tempfile::TempDir, program: ServerProgram, configuration: &str) -> Self {
         let path = folder.path().join("nats.conf");
         std::fs::write(&path, configuration).expect("a configuration");
         let daemon = spawn(&program, &path, "-1");

@@ -196,6 +196,34 @@ impl JobStore {
         })
         .await
     }
+
+    /// Returns the payload of a minion's return; none if there is no such return, or its payload is larger than
+    /// `max_payload` bytes.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub(crate) async fn payload_of(
+        &self,
+        jid: &Jid,
+        minion: &MinionId,
+        max_payload: usize,
+    ) -> Result<Option<Packed>, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        let minion = minion.clone();
+        self.read(job, move |connection| {
+            let payload = read_payload(connection, job, &minion, max_payload)?;
+            if payload.as_ref().map_or(0, Vec::len) >= file::LARGE {
+                file::shrink_cache(connection);
+            }
+            Ok(payload.map(Packed::from_bytes))
+        })
+        .await
+    }
 }
 
 /// Returns why a return is not stored; none when it is.
@@ -324,6 +352,33 @@ fn page(
     Ok(ReturnsPage {
         returns,
         more: false,
+    })
+}
+
+/// Reads the payload of a minion's return; none if there is no such return, or its payload is larger than `max_payload` bytes.
+fn read_payload(
+    connection: &Connection,
+    job: i64,
+    minion: &MinionId,
+    max_payload: usize,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT parts, length(payload), payload FROM returns WHERE jid = ?1 AND minion = ?2",
+    )?;
+    let mut found = statement.query(params![job, minion.as_str()])?;
+    let Some(row) = found.next()? else {
+        return Ok(None);
+    };
+    let parts: Option<i64> = row.get(0)?;
+    // The length is read before the payload, which is not read when it is too large.
+    let length = match parts {
+        Some(first) => return_parts::length(connection, first)?,
+        None => usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX),
+    };
+    Ok(match (length <= max_payload, parts) {
+        (false, _) => None,
+        (true, Some(first)) => Some(return_parts::read(connection, first, length)?),
+        (true, None) => Some(columns::blob(row, 2)?.to_vec()),
     })
 }
 

@@ -15,7 +15,7 @@ use saline_messages::{
 use super::call_store::CallStore;
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
-use crate::events::{Events, MinionEventFirer, ReturnReport};
+use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::fileserver::FileServer;
 use crate::functions::{FunctionsTable, FunctionsTaken};
 use crate::grains::{GrainsTable, GrainsTaken};
@@ -361,12 +361,11 @@ impl MinionVerbs {
 
     /// Commits a part of a large return, and fires the event of the return when it is whole.
     async fn store_part(&self, id: &MinionId, part: ReturnPart) -> Result<MinionReply, StoreError> {
-        let jid = part.jid.clone();
-        let report = ReturnReport {
+        let (jid, total) = (part.jid.clone(), part.part.total);
+        let mut report = ReturnReport {
             call: None,
             retcode: part.retcode,
             success: part.success,
-            // Clients read it from the store.
             payload: None,
         };
         Ok(match self.jobs.store_return_part(id, part).await? {
@@ -381,9 +380,30 @@ impl MinionVerbs {
             }
             PartOutcome::Malformed => MinionReply::Refused(RefusedVerb::Malformed),
             PartOutcome::Verdict(verdict) => {
+                if verdict == ReturnVerdict::Stored {
+                    report.payload = self.payload_for_event(&jid, id, total).await;
+                }
                 self.report_verdict(&jid, id, report, verdict).await;
                 MinionReply::Verdicts(vec![verdict])
             }
+        })
+    }
+
+    /// Returns the payload of `total` bytes of a stored return that came in parts, for its event; none when it is too large for
+    /// that, or nobody wants the event.
+    async fn payload_for_event(&self, jid: &Jid, id: &MinionId, total: u64) -> Option<Packed> {
+        let tag = EventTag::Job(jid.clone(), JobEvent::Returned(id.clone()));
+        // A larger return is not sent over the bus: clients read it from the store.
+        if total > MAX_EVENT_RETURN as u64 || !self.events.wanted(&tag) {
+            return None;
+        }
+        let read = self.jobs.payload_of(jid, id, MAX_EVENT_RETURN).await;
+        read.unwrap_or_else(|error| {
+            // The event is fired all the same: the return is stored.
+            tracing::debug!(
+                "job {jid}: the return of minion {id} was not read for its event: {error}"
+            );
+            None
         })
     }
 

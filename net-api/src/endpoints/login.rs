@@ -113,6 +113,13 @@ pub(super) async fn with(
     ClientSource(source): ClientSource,
     chunk: &Chunk,
 ) -> Result<UserLogin, ApiError> {
+    // The request says so itself: that tells nothing about users and passwords.
+    if chunk.text("eauth")?.is_none() {
+        return Err(ApiError::Unauthorized(
+            "the login failed: eauth is missing, the name of a way to log in, such as pam"
+                .to_owned(),
+        ));
+    }
     let text = |name| {
         let text = chunk
             .text(name)?

@@ -67,6 +67,7 @@ pub(super) async fn begin(
     let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
     let chunks = chunks.into_iter().map(asynchronous);
     let chunks: Vec<Chunk> = chunks.collect::<Result<_, ApiError>>()?;
+    lowstate::check_calls(&chunks)?;
     let begun = each_in_time(&chunks, |chunk| clients::carry_out(&api, token, chunk)).await?;
     let jids = begun.iter().filter_map(|job| job.get("jid")?.as_str());
     let links = jids.map(|jid| Value::map([("href", Value::from(format!("/jobs/{jid}")))]));

@@ -35,6 +35,7 @@ pub(super) async fn run(
     WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
     let chunks = lowstate::chunks(lowstate::parsed(&headers, &body)?)?;
+    lowstate::check_calls(&chunks)?;
     let returned = each_in_time(&chunks, |chunk| clients::carry_out(&api, token, chunk)).await?;
     Ok(format.returned(returned))
 }

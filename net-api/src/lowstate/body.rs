@@ -57,6 +57,23 @@ pub(crate) fn chunks(lowstate: Value) -> Result<Vec<Chunk>, ApiError> {
     chunks.map(|chunk| Chunk::new(entries(chunk)?)).collect()
 }
 
+/// Checks that each chunk names a client and a function, before the first one is carried out: whoever forgot them in a later chunk
+/// would have to find out what the earlier ones have done.
+///
+/// # Errors
+/// `BadRequest` when one does not; with the number of the chunk where there are several.
+pub(crate) fn check_calls(chunks: &[Chunk]) -> Result<(), ApiError> {
+    for (at, chunk) in chunks.iter().enumerate() {
+        chunk.check_call().map_err(|error| match error {
+            ApiError::BadRequest(why) if chunks.len() > 1 => {
+                refused(&format!("chunk {} of {}: {why}", at + 1, chunks.len()))
+            }
+            other => other,
+        })?;
+    }
+    Ok(())
+}
+
 /// Returns the one mapping of a body, which may stand in a list.
 ///
 /// # Errors

@@ -156,6 +156,25 @@ impl Chunk {
         name.ok_or_else(|| bad("fun is missing: the function, such as test.ping".to_owned()))
     }
 
+    /// Checks that the chunk names a client and a function.
+    ///
+    /// # Errors
+    /// `BadRequest` when it does not.
+    pub(crate) fn check_call(&self) -> Result<(), ApiError> {
+        let is_job = matches!(
+            self.client()?,
+            NetapiClient::Local
+                | NetapiClient::LocalAsync
+                | NetapiClient::LocalBatch
+                | NetapiClient::LocalSubset
+        );
+        match self.get("fun") {
+            // A job may have several functions.
+            Some(Value::List(_)) if is_job => Ok(()),
+            _ => self.function().map(drop),
+        }
+    }
+
     /// Returns the target of a job. `expr_form` is the older name of `tgt_type`.
     ///
     /// # Errors

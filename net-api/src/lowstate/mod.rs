@@ -6,6 +6,6 @@ mod chunk;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use body::{chunks, form, map, parsed};
+pub(crate) use body::{check_calls, chunks, form, map, parsed};
 pub(crate) use call_arguments::call_arguments;
 pub(crate) use chunk::Chunk;

@@ -5,7 +5,7 @@ use saline_client::data::Value;
 use saline_client::messages::{Arguments, BatchSize, NetapiClient};
 use saline_client::targeting::TargetKind;
 
-use super::{Chunk, call_arguments, chunks, parsed};
+use super::{Chunk, call_arguments, check_calls, chunks, parsed};
 use crate::error::ApiError;
 
 fn read(kind: &str, body: &[u8]) -> Result<Vec<Chunk>, ApiError> {
@@ -146,6 +146,37 @@ fn a_refusal_says_what_is_wrong() {
     // The message does not repeat a value that may be a password.
     let why = one(r#"{"password":4711}"#).text("password").unwrap_err();
     assert_eq!(why.to_string(), "password has to be a text, not a number");
+}
+
+#[test]
+fn every_chunk_has_to_name_a_client_and_a_function() {
+    let check = |body: &str| {
+        let chunks = read("application/json", body.as_bytes()).unwrap();
+        check_calls(&chunks).map_err(|error| (error.status().as_u16(), error.to_string()))
+    };
+    let ping = r#"{"client":"local","fun":"test.ping"}"#;
+    let several = r#"{"client":"local_async","fun":["test.ping","test.version"]}"#;
+    let run = r#"{"client":"runner","fun":"manage.up"}"#;
+    assert_eq!(check(&format!("[{ping},{several},{run}]")), Ok(()));
+    let fun = "fun is missing: the function, such as test.ping";
+    for (chunk, why) in [
+        (r#"{"fun":"test.ping"}"#, "client is missing, such as local"),
+        (r#"{"client":"local"}"#, fun),
+        (r#"{"client":"local","fun":""}"#, fun),
+        (r#"{"client":"wheel","fun":null}"#, fun),
+        (
+            r#"{"client":"runner","fun":["manage.up"]}"#,
+            "fun has to be a text, not a list",
+        ),
+    ] {
+        assert_eq!(check(chunk), Err((400, why.to_owned())), "{chunk}");
+        let second = format!("chunk 2 of 3: {why}");
+        let body = format!("[{ping},{chunk},{run}]");
+        assert_eq!(check(&body), Err((400, second)), "{body}");
+    }
+    let (status, why) = check(r#"{"client":"ssh","fun":"test.ping"}"#).unwrap_err();
+    assert_eq!(status, 400);
+    assert!(why.starts_with("there is no client \"ssh\""), "{why}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub struct Capabilities {
     /// Whether it tells the [departure](super::Departures) of peers that were admitted.
     pub departures: bool,
     /// Whether a broker that the backend did not start stands between the two ends. So far it is told
-    /// to operators and in reports, and nothing else follows from it.
+    /// to operators and in reports, and nothing else follows from it but that the quickstart, which starts no broker, refuses it.
     pub brokered: bool,
 }
 

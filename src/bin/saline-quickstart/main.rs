@@ -28,7 +28,7 @@ struct Arguments {
     /// A worked example with minions, files and a tour of its own, instead of a few minions
     #[arg(long, value_name = "NAME", value_parser = example::NAMES, conflicts_with = "minions")]
     example: Option<String>,
-    /// The transport between the master and its minions; without it the default one
+    /// The transport between the master and its minions, other than nats; without it the default one
     #[arg(long, value_name = "NAME")]
     transport: Option<String>,
 }

@@ -31,6 +31,12 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
         Some(name) => registry.get(name)?.scheme(),
         None => registry.network_default()?,
     };
+    if registry.get(transport)?.capabilities().brokered {
+        let why = format!(
+            "the quickstart starts no {transport} server: choose another transport, or see docs/{transport}.md"
+        );
+        return Err(why.into());
+    }
     let example = match arguments.example {
         Some(_) => Example::web_fleet(),
         None => Example::plain(arguments.minions),

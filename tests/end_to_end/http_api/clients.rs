@@ -250,6 +250,43 @@ fn runners_wheels_and_paths_return_as_salts_do() {
 }
 
 #[test]
+fn a_chunk_without_a_client_or_a_function_has_none_of_the_others_begun() {
+    let asked = Asked::new();
+    let with_token = |chunk: &Value| {
+        let mut chunk = chunk.clone();
+        chunk["token"] = json!(asked.alice);
+        chunk
+    };
+    let ping = json!({"client": "local_async", "tgt": "*", "fun": "test.ping"});
+    for (wrong, why) in [
+        (
+            json!({"client": "local_async", "tgt": "*"}),
+            "fun is missing",
+        ),
+        (json!({"tgt": "*", "fun": "test.ping"}), "client is missing"),
+        (
+            json!({"client": "ssh", "tgt": "*", "fun": "test.ping"}),
+            "there is no client",
+        ),
+    ] {
+        let chunks = json!([ping, wrong]);
+        let run = json!([with_token(&ping), with_token(&wrong)]);
+        for (path, body) in [("/", &chunks), ("/run", &run)] {
+            let refused = asked.api.post(path, &asked.alice, body);
+            let said = refused.expect(400)["return"].take();
+            let said = said.as_str().unwrap();
+            assert!(said.starts_with("chunk 2 of 2: "), "{path}: {said}");
+            assert!(said.contains(why), "{path}: {said}");
+        }
+    }
+    let jobs = json!([{"tgt": "*", "fun": "test.ping"}, {"tgt": "*"}]);
+    let refused = asked.api.post("/minions", &asked.alice, &jobs);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let jobs = asked.api.get("/jobs", &asked.alice).expect(200);
+    assert_eq!(jobs["return"], json!([{}]));
+}
+
+#[test]
 fn users_do_what_their_rules_allow_and_a_logout_ends_that() {
     let asked = Asked::new();
     let ping = |tgt: &str, fun: &str| json!({"client": "local", "tgt": tgt, "fun": fun});
@@ -281,6 +318,14 @@ fn users_do_what_their_rules_allow_and_a_logout_ends_that() {
         ],
     );
     assert_eq!(answer.expect(200)["return"], json!([{"web1": true}]));
+
+    // The token of the header is none for it, which the answer says.
+    let without = bob("/run", &ping("web1", "test.ping"));
+    assert_eq!(without.status, 401, "{without:?}");
+    assert!(
+        without.body.contains("credentials of its own"),
+        "{without:?}"
+    );
 
     // A page of others cannot use the cookie, and one of our own can.
     let cookie = format!("session_id={}", asked.bob);

@@ -150,3 +150,29 @@ fn a_user_hears_of_own_jobs_alone() {
     assert!(first.tag.ends_with("/new"), "{first:?}");
     assert_eq!(first.data["data"]["fun"], "test.ping", "{first:?}");
 }
+
+#[test]
+fn the_event_of_a_return_that_travels_in_parts_has_it_up_to_a_mebibyte() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let alice = log_in(&api, "alice");
+    let mut listener = Listener::start(&api, &["-H", &format!("X-Auth-Token: {alice}")]);
+    // A return of more than 256 KiB travels in parts, over whatever connection.
+    for (bytes, is_in_event) in [(300_000, true), (1_100_000, false)] {
+        let line = format!("head -c {bytes} /dev/zero | tr '\\0' x");
+        let job = json!({"client": "local_async", "tgt": "web1", "fun": "cmd.run", "arg": [line]});
+        let begun = api.post("/", &alice, &job).expect(200);
+        let jid = begun["return"][0]["jid"].as_str().unwrap();
+        let returned = listener.find(&format!("{jid}/ret/web1"));
+        let data = &returned.data["data"];
+        assert_eq!(data["retcode"], 0, "{bytes}");
+        assert_eq!(data["fun"], "cmd.run", "{bytes}");
+        let text = data.get("return").map(|text| text.as_str().unwrap());
+        assert_eq!(text.map(str::len), is_in_event.then_some(bytes));
+        assert!(text.is_none_or(|text| text.bytes().all(|byte| byte == b'x')));
+        // The store has it in any case.
+        let job = api.get(&format!("/jobs/{jid}"), &alice).expect(200);
+        let text = job["return"][0]["web1"].as_str().unwrap();
+        assert_eq!(text.len(), bytes);
+    }
+}

@@ -8,10 +8,11 @@
 mod deaths;
 mod permissions;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use saline_testing::{Fleet, NatsServer, TEST_TIMEOUT};
+use saline_testing::{CommandOutput, Fleet, NatsServer, TEST_TIMEOUT};
 
 /// Waits until the master counts exactly these minions as present, and returns how long that took.
 #[track_caller]
@@ -32,6 +33,18 @@ fn json(fleet: &Fleet, program: &str, arguments: &[&str]) -> serde_json::Value {
     let arguments = [arguments, &["--out", "json"]].concat();
     let said = fleet.run(program, &arguments).expect(0);
     serde_json::from_str(&said.stdout).unwrap()
+}
+
+#[test]
+fn the_quickstart_says_that_it_starts_no_server_of_nats() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_saline-quickstart"));
+    let said = command
+        .args(["--transport", "nats", "--exit"])
+        .output()
+        .unwrap();
+    let said = CommandOutput::from(said).expect(1);
+    assert!(said.stderr.contains("docs/nats.md"), "{}", said.stderr);
+    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
 }
 
 #[test]

@@ -63,13 +63,15 @@ impl Stranger {
     }
 }
 
-/// Serves over a server of NATS that has exactly the printed text, and one minion with the id and the user `minion`.
+/// Serves over a server of NATS whose configuration includes the passwords and exactly the printed text, as `docs/nats.md` says, and
+/// one minion with the id and the user `minion`.
 fn serve(printed: &str, users: &[&str], minion: &str) -> Option<(NatsServer, Fleet)> {
     let passwords = users.iter().chain(&["boss"]);
     let passwords: String = passwords
         .map(|user| format!("password_{user}: \"pw-{user}\"\n"))
         .collect();
-    let server = NatsServer::start(&format!("{passwords}{printed}"))?;
+    let text = format!("{passwords}{printed}");
+    let server = NatsServer::start_including("saline-users.conf", &text)?;
     let options = format!("auto_accept: True\n{}", section(&server, "boss"));
     let mut fleet = Fleet::new("nats", &options);
     fleet.start_master();
@@ -127,8 +129,8 @@ fn a_minion_with_a_user_of_its_own_works_and_another_one_touches_nothing_of_it()
 }
 
 #[test]
-fn minions_that_share_a_user_work_and_cannot_pose_as_the_master() {
-    let Some((server, _fleet)) = serve(&printed(&[]), &["minion"], "minion") else {
+fn minions_that_share_a_user_cannot_pose_as_the_master_and_can_end_connections_of_each_other() {
+    let Some((server, mut fleet)) = serve(&printed(&[]), &["minion"], "minion") else {
         return;
     };
     let mut shared = Stranger::log_in(server.address(), "minion");
@@ -142,6 +144,15 @@ fn minions_that_share_a_user_work_and_cannot_pose_as_the_master() {
     for of_master in ["saline.e2e.up.>", "saline.e2e.hello.*", "saline.e2e.who.*"] {
         assert!(!shared.may_subscribe(of_master), "{of_master}");
     }
-    // That is what one user for all costs: each hears what is sent to the others, encrypted.
-    assert!(shared.may_subscribe("saline.e2e.down.minion.*"));
+    // That is what one user for all costs: each hears what is sent to the others, encrypted, and where they send.
+    let answer = shared.say("SUB saline.e2e.down.minion.* 8\r\n");
+    assert!(!answer.contains("-ERR"), "{answer}");
+    fleet.start_minion_with("other", &section(&server, "minion"));
+    let log = &fleet.minions["other"].log;
+    log.wait_for("subscribed", 1);
+    let heard = shared.say("");
+    let is_up = |word: &&str| word.starts_with("saline.e2e.up.minion.");
+    let up = heard.split(' ').rfind(is_up).unwrap();
+    shared.say(&format!("PUB {up} 1\r\nx\r\n"));
+    log.wait_for("the connection to the master is down", 1);
 }

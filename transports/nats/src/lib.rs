@@ -149,7 +149,7 @@ impl Connections for Nats {
         endpoint: &Endpoint,
         context: &Context,
     ) -> Result<(Vec<NatsListener>, Endpoint)> {
-        let options = NatsOptions::read(endpoint)?;
+        let options = NatsOptions::read_to_serve(endpoint)?;
         let bound = options.endpoint.clone();
         let listener = listen::bind(options, context).await?;
         Ok((vec![listener], bound))

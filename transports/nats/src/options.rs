@@ -84,7 +84,20 @@ pub(crate) struct NatsOptions {
 }
 
 impl NatsOptions {
-    /// Reads the options of `endpoint`.
+    /// Reads the options of an endpoint that is served. Its addresses are where other transports listen, so the options have to
+    /// name the servers of NATS.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and `Config` when no server is named.
+    pub(crate) fn read_to_serve(endpoint: &Endpoint) -> Result<Self> {
+        let is_network = matches!(endpoint.address, Address::Network { .. });
+        if is_network && endpoint.options.list("servers").is_empty() {
+            return Err(no_servers());
+        }
+        Self::read(endpoint)
+    }
+
+    /// Reads the options of an endpoint that is dialled. Its addresses are those of servers of NATS where the options name none.
     ///
     /// # Errors
     /// `Config` for a value that cannot be, and for two ways to log in.
@@ -107,9 +120,7 @@ impl NatsOptions {
             address.is_some_and(|address| address.ip().is_unspecified())
         };
         if servers.is_empty() || servers.iter().any(is_nowhere) {
-            return Err(bad(
-                "nats:servers has to name the servers of NATS: `nats: {servers: [nats1:4222, nats2:4222]}`",
-            ));
+            return Err(no_servers());
         }
         let subjects = subjects(options)?;
         Ok(Self {
@@ -190,6 +201,10 @@ fn authentication(endpoint: &Endpoint) -> Result<Authentication> {
     Ok(secret("token").map_or(Authentication::Nothing, Authentication::Token))
 }
 
+fn no_servers() -> Error {
+    bad("nats:servers has to name the servers of NATS: `nats: {servers: [nats1:4222, nats2:4222]}`")
+}
+
 pub(crate) fn bad(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, why.into())
 }
@@ -200,14 +215,18 @@ mod tests {
 
     use super::*;
 
-    fn read(host: &str, options: &[(&str, &str)]) -> Result<NatsOptions> {
+    fn endpoint(host: &str, options: &[(&str, &str)]) -> Result<Endpoint> {
         let text = |(name, value): &(&str, &str)| {
             let value = OptionValue::Text((*value).to_owned());
             ((*name).to_owned(), value)
         };
         let options = Options::check(SPECS, options.iter().map(text))?;
         let at = HostPort::new(host, 4506);
-        NatsOptions::read(&Endpoint::network("nats", at).with_options(options))
+        Ok(Endpoint::network("nats", at).with_options(options))
+    }
+
+    fn read(host: &str, options: &[(&str, &str)]) -> Result<NatsOptions> {
+        NatsOptions::read(&endpoint(host, options)?)
     }
 
     fn why(host: &str, options: &[(&str, &str)]) -> String {
@@ -229,6 +248,21 @@ mod tests {
     fn a_master_without_servers_is_told_what_to_set() {
         assert!(why("0.0.0.0", &[]).contains("nats:servers"));
         assert!(why("::", &[]).contains("nats:servers"));
+    }
+
+    #[test]
+    fn what_a_master_listens_on_is_no_server_of_nats() {
+        let empty = ("servers".to_owned(), OptionValue::List(Vec::new()));
+        let empty = Options::check(SPECS, [empty]).unwrap();
+        let unnamed = endpoint("192.0.2.1", &[]).unwrap();
+        for at in [unnamed.clone(), unnamed.with_options(empty)] {
+            let error = NatsOptions::read_to_serve(&at).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains("nats:servers"), "{error}");
+        }
+        let named = endpoint("192.0.2.1", &[("servers", "nats2")]).unwrap();
+        let read = NatsOptions::read_to_serve(&named).unwrap();
+        assert_eq!(read.endpoint.to_string(), "nats://nats2:4222");
     }
 
     #[test]

@@ -103,6 +103,30 @@ async fn each_part_is_committed_alone_and_the_return_with_the_last() {
 }
 
 #[tokio::test]
+async fn the_payload_of_one_return_is_read_up_to_a_size() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    let offers = [
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Offered),
+    ];
+    publish(&store, &job, &offers).await;
+    let large = payload(MIB);
+    let bytes = Packed::pack(&large).as_bytes().len();
+    for minion in ["a", "b"] {
+        send(&store, minion, &job.jid, &large, 0).await;
+    }
+    let read = async |minion: &str, most: usize| {
+        let read = store.payload_of(&job.jid, &id(minion), most).await;
+        read.unwrap().map(|payload| payload.unpack().unwrap())
+    };
+    assert_eq!(read("b", bytes).await, Some(large));
+    assert_eq!(read("b", bytes - 1).await, None);
+    assert_eq!(read("c", usize::MAX).await, None);
+}
+
+#[tokio::test]
 async fn the_first_part_has_a_verdict_when_the_return_is_not_wanted() {
     let place = Place::new();
     let store = place.open();

@@ -1,4 +1,4 @@
-//! The page with many minions.
+//! The page with many minions, and with large returns.
 
 use std::process::Command;
 
@@ -41,5 +41,30 @@ fn five_hundred_minions_are_listed_and_return() {
         0
     );
     picture(&mut browser, "console-500-returns.png");
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+#[test]
+fn large_returns_are_shown() {
+    let fleet = fleet_with_users(&["web1"]);
+    let api = Api::start(&fleet);
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    log_in(&mut browser, &api, "alice");
+    // Both travel in parts, and the second one is too large for its event. The page has read the job before it returns.
+    for lines in [50_000, 200_000] {
+        run(
+            &mut browser,
+            "web1",
+            &format!("cmd.run 'sleep 1; seq {lines}'"),
+            1,
+        );
+        let text = "document.querySelector('#run-job pre')?.textContent";
+        browser.wait_for(&format!(
+            "{text}?.startsWith('1\\n2\\n') && {text}.trimEnd().endsWith('\\n{lines}')"
+        ));
+    }
+    picture(&mut browser, "console-large-return.png");
     assert_eq!(browser.console(), [""; 0]);
 }

@@ -41,6 +41,8 @@ pub fn endpoint(server: &NatsServer, section: Section<'_>) -> Endpoint {
         let value = OptionValue::Text((*value).to_owned());
         ((*name).to_owned(), value)
     });
+    let at = OptionValue::Text(server.address().to_string());
+    let given = given.chain([("servers".to_owned(), at)]);
     let options = Options::check(Nats::new().options(), given).unwrap();
     Endpoint::network("nats", HostPort::from(server.address())).with_options(options)
 }
