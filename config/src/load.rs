@@ -45,7 +45,7 @@ impl<C> Loaded<C> {
     ///
     /// # Errors
     /// `Unmet` when an option of Salt restricts what the daemon does, and has no effect here; `At` for an option that its
-    /// transport does not have or take, also if the transport is not used.
+    /// transport does not have or take, alone or beside the others, also if the transport is not used.
     pub fn check_daemon(&self, registry: &Registry) -> Result<(), ConfigError> {
         if !self.unsupported_restrictions.is_empty() {
             return Err(ConfigError::Unmet {
@@ -55,7 +55,7 @@ impl<C> Loaded<C> {
         for option in &self.of_transports {
             option.check(registry)?;
         }
-        Ok(())
+        sections::check_together(&self.of_transports, registry)
     }
 }
 

@@ -2,11 +2,12 @@
 //! against what the transport says of itself before a daemon starts, and again when the transport is started.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use saline_data::Value;
-use saline_protocol::transport::{OptionValue, Options, Registry};
+use saline_protocol::transport::{Error, OptionValue, Options, Registry};
 
 use crate::ConfigError;
 use crate::files::Setting;
@@ -32,11 +33,41 @@ impl TransportOption {
         };
         let given = [(self.name.clone(), self.value.clone())];
         let checked = Options::check(transport.options(), given);
-        checked.map(drop).map_err(|error| {
-            let message = format!("section {:?}: {}", self.scheme, error.context());
-            ConfigError::at(&*self.file, self.position.error(message))
-        })
+        checked.map(drop).map_err(|error| self.refused(&error))
     }
+
+    fn refused(&self, error: &Error) -> ConfigError {
+        let message = format!("section {:?}: {}", self.scheme, error.context());
+        ConfigError::at(&*self.file, self.position.error(message))
+    }
+}
+
+/// Checks the options of each transport together, each of which the transport has.
+pub(crate) fn check_together(
+    options: &[TransportOption],
+    registry: &Registry,
+) -> Result<(), ConfigError> {
+    let mut sections: BTreeMap<&str, Vec<&TransportOption>> = BTreeMap::new();
+    for option in options {
+        let section = sections.entry(&option.scheme).or_default();
+        // That of a later file counts.
+        section.retain(|known| known.name != option.name);
+        section.push(option);
+    }
+    for (scheme, section) in sections {
+        let Ok(transport) = registry.get(scheme) else {
+            continue;
+        };
+        let given = section
+            .iter()
+            .map(|one| (one.name.clone(), one.value.clone()));
+        let checked = Options::check(transport.options(), given)
+            .and_then(|given| transport.check_options(&given));
+        if let (Err(error), Some(last)) = (checked, section.last()) {
+            return Err(last.refused(&error));
+        }
+    }
+    Ok(())
 }
 
 /// Adds a section to the configuration. A later file overrides options of an earlier one. Returns the options that

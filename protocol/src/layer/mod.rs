@@ -50,6 +50,10 @@ impl Transport for Layered {
         self.inner.options()
     }
 
+    fn check_options(&self, options: &Options) -> Result<()> {
+        self.inner.check_options(options)
+    }
+
     fn broker_permissions(&self, options: &Options, users: &BrokerUsers) -> Option<Result<String>> {
         self.inner.broker_permissions(options, users)
     }

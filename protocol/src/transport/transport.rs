@@ -52,6 +52,16 @@ pub trait Transport: Send + Sync + fmt::Debug {
         &[]
     }
 
+    /// Checks what is wrong with given options though each is [declared](Self::options): values that cannot be, and options that exclude
+    /// each other. A daemon asks before it starts, so that it need not find out at each attempt to connect.
+    ///
+    /// # Errors
+    /// `Config`, with what is to be changed.
+    fn check_options(&self, options: &Options) -> Result<()> {
+        let _ = options;
+        Ok(())
+    }
+
     /// Returns what the configuration of the broker says of these users, who reach each other with `options` of its section: each
     /// with what it may do there, and no more. None for a backend without a broker that knows users.
     ///

@@ -48,6 +48,25 @@ fn the_quickstart_says_that_it_starts_no_server_of_nats() {
 }
 
 #[test]
+fn a_section_that_cannot_work_is_told_before_a_daemon_starts() {
+    let fleet = Fleet::new("tcp", "");
+    std::fs::create_dir_all(fleet.config()).unwrap();
+    let file = fleet.config().join("master");
+    for (section, why) in [
+        ("{user: a, password: b, token: c}", "two ways to log in"),
+        ("{password: b}", "nats:user is not"),
+        ("{servers: ['a:99999']}", "99999"),
+        ("{subject: 'a.*'}", "nats:subject"),
+    ] {
+        let root = fleet.root().display();
+        std::fs::write(&file, format!("root_dir: {root}\nnats: {section}\n")).unwrap();
+        let said = fleet.run("saline-master", &["--check"]).expect(1);
+        assert!(said.stderr.contains("section \"nats\""), "{said:?}");
+        assert!(said.stderr.contains(why), "{said:?}");
+    }
+}
+
+#[test]
 fn minions_come_over_nats_beside_others_and_move_to_it() {
     let Some(mut server) = NatsServer::start("") else {
         return;

@@ -116,6 +116,10 @@ impl Transport for Nats {
         options::SPECS
     }
 
+    fn check_options(&self, options: &Options) -> Result<()> {
+        options::check(options)
+    }
+
     fn broker_permissions(&self, options: &Options, users: &BrokerUsers) -> Option<Result<String>> {
         Some(permissions::text(options, users))
     }

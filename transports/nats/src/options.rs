@@ -106,14 +106,9 @@ impl NatsOptions {
         let Address::Network { addresses, path } = &endpoint.address else {
             return Err(bad(format!("{endpoint}: NATS has no local endpoints")));
         };
-        let mut servers = addresses.clone();
-        let given = options.list("servers");
-        if !given.is_empty() {
-            let parse = |server: &String| {
-                let bare = server.strip_prefix("nats://").unwrap_or(server);
-                HostPort::parse(bare, PORT)
-            };
-            servers = given.iter().map(parse).collect::<Result<_>>()?;
+        let mut servers = named_servers(options)?;
+        if servers.is_empty() {
+            servers.clone_from(addresses);
         }
         let is_nowhere = |at: &HostPort| {
             let address = at.as_socket_address();
@@ -134,7 +129,7 @@ impl NatsOptions {
             },
             subjects,
             name: options.text("name").unwrap_or("saline").to_owned(),
-            authentication: authentication(endpoint)?,
+            authentication: authentication(options)?,
         })
     }
 
@@ -175,8 +170,27 @@ pub(crate) fn subjects(options: &Options) -> Result<Subjects> {
     })
 }
 
-fn authentication(endpoint: &Endpoint) -> Result<Authentication> {
-    let text = |name| endpoint.options.text(name);
+/// Checks these options as far as they do not depend on who uses them.
+///
+/// # Errors
+/// `Config` for a value that cannot be, and for two ways to log in.
+pub(crate) fn check(options: &Options) -> Result<()> {
+    named_servers(options)?;
+    subjects(options)?;
+    authentication(options).map(drop)
+}
+
+/// Returns the servers of NATS that the options name.
+fn named_servers(options: &Options) -> Result<Vec<HostPort>> {
+    let parse = |server: &String| {
+        let bare = server.strip_prefix("nats://").unwrap_or(server);
+        HostPort::parse(bare, PORT)
+    };
+    options.list("servers").iter().map(parse).collect()
+}
+
+fn authentication(options: &Options) -> Result<Authentication> {
+    let text = |name| options.text(name);
     let secret = |name| text(name).map(|text| Zeroizing::new(text.to_owned()));
     let ways = ["credentials", "nkey", "user", "token"];
     let given: Vec<&str> = ways.into_iter().filter(|way| text(way).is_some()).collect();
