@@ -64,7 +64,8 @@ impl PinnedMaster {
                 (None, Err(why)) => {
                     let program = self.program;
                     return Err(Distrust(format!(
-                        "{why}. The {program} trusts no master until the token can be used or its file is removed"
+                        "{why}. The {program} trusts no master until the token can be used, master_finger is set, or the file is removed, \
+                         after which it trusts the first master that it meets"
                     )));
                 }
             };

@@ -173,15 +173,15 @@ pub struct PostgresReturner {
 }
 
 impl PostgresReturner {
-    /// Returns whether TLS is used. Without `sslmode` it is, unless the server is on this machine and no authorities are set.
+    /// Returns whether TLS is used. Without `sslmode` it is, but not over a Unix socket, and on this machine only where authorities
+    /// are set.
     pub fn tls(&self) -> PostgresTls {
-        let is_here = self.host.starts_with('/')
-            || matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "::1");
-        self.sslmode
-            .unwrap_or(match is_here && self.authorities.is_none() {
-                true => PostgresTls::Disable,
-                false => PostgresTls::VerifyFull,
-            })
+        let is_here = matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "::1");
+        let is_clear = self.host.starts_with('/') || is_here && self.authorities.is_none();
+        self.sslmode.unwrap_or(match is_clear {
+            true => PostgresTls::Disable,
+            false => PostgresTls::VerifyFull,
+        })
     }
 }
 

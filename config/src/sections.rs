@@ -63,8 +63,12 @@ pub(crate) fn check_together(
             .map(|one| (one.name.clone(), one.value.clone()));
         let checked = Options::check(transport.options(), given)
             .and_then(|given| transport.check_options(&given));
-        if let (Err(error), Some(last)) = (checked, section.last()) {
-            return Err(last.refused(&error));
+        if let Err(error) = checked {
+            let text = error.to_string();
+            let named = section.iter().rev().find(|one| text.contains(&one.name));
+            if let Some(option) = named.or(section.last()) {
+                return Err(option.refused(&error));
+            }
         }
     }
     Ok(())

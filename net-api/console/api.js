@@ -59,12 +59,13 @@ export async function ask(path, body) {
     options.body = JSON.stringify(body);
   }
   let answer;
+  let text;
   try {
     answer = await fetch(path, options);
+    text = await answer.text();
   } catch {
     throw new ApiError(0, "saline-api does not answer: is it running, and is the network there?");
   }
-  const text = await answer.text();
   let read;
   try {
     read = parse(text);

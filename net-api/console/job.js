@@ -197,10 +197,14 @@ function watch(place, jid, fun, minions, closed) {
   };
   const readLarge = async () => {
     const unread = [...shownMinions.values()].filter((row) => row.returned && !row.isRead);
-    await unasked(read);
-    const left = unread.filter((row) => !row.isRead);
-    for (const row of left) remark(row, "The return could not be loaded: open the job again under Jobs.");
-    reading = null;
+    let left;
+    try {
+      await unasked(read);
+    } finally {
+      left = unread.filter((row) => !row.isRead);
+      for (const row of left) remark(row, "The return could not be loaded: open the job again under Jobs.");
+      reading = null;
+    }
     // Those that came meanwhile.
     if ([...shownMinions.values()].some((row) => row.returned && !row.isRead && !left.includes(row))) readSoon();
   };

@@ -198,8 +198,8 @@ pub(super) const POSTGRES_SSLMODE: OptionDoc<MasterConfig> = OptionDoc {
     unit: "disable or verify-full",
     default: "",
     help: "Whether the connection uses TLS: `disable`, or `verify-full`, where the server must have a certificate for its name. \
-           Not set: `verify-full`, but `disable` for a Unix socket, \
-           `localhost`, 127.0.0.1 and ::1, where `sslrootcert` is not set.",
+           Not set: `verify-full`, but `disable` for a Unix socket, and for \
+           `localhost`, 127.0.0.1 and ::1 where `sslrootcert` is not set.",
     read: |config, given| {
         let takes = "disable or verify-full";
         config.returners.postgres.sslmode = given.optional(|given| match given.text(takes)? {

@@ -113,6 +113,9 @@ fn a_connection_that_leaves_the_machine_is_encrypted() {
     let authorities = "returner.postgres.host: localhost\nreturner.postgres.sslrootcert: /ca.pem\n";
     let config = master(authorities);
     assert_eq!(config.returners.postgres.tls(), PostgresTls::VerifyFull);
+    // PostgreSQL never encrypts these.
+    let config = master(&authorities.replace("localhost", "/run/postgresql"));
+    assert_eq!(config.returners.postgres.tls(), PostgresTls::Disable);
 }
 
 #[test]

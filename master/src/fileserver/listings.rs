@@ -16,9 +16,9 @@ use crate::settings::ServedFiles;
 /// The longest time for which a listing is used: Salt's `fileserver_list_cache_time` is as long.
 const LISTING_LIFETIME: Duration = Duration::from_secs(20);
 
-/// A listing is used for this many times the time that it took. So the master spends a hundredth of its time on listings at most, and what
-/// is put into a small folder is seen at once.
-const TIMES_ITS_COST: u32 = 100;
+/// A listing is used for this many times the time that it took, up to [`LISTING_LIFETIME`]. So the listings of one folder that take up
+/// to a fifth of a second take a hundredth of the master's time at most, and what is put into a small folder is seen soon.
+const LIFETIME_PER_COST: u32 = 100;
 
 /// The most bytes of all listings that are kept.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -90,7 +90,7 @@ impl Listings {
         let listing = self.context.spawn_blocking(move || {
             let began = clock.now();
             let listing = Arc::new(list(&served, &roots, &below)?);
-            let lifetime = (clock.now() - began) * TIMES_ITS_COST;
+            let lifetime = (clock.now() - began) * LIFETIME_PER_COST;
             let mut kept = lock(&kept);
             kept.push_back(Kept {
                 environment,

@@ -190,8 +190,8 @@ impl Authenticator {
         let read = self.token.read();
         let pinned = PinnedMaster::new(self.pinned.clone(), finger).with_token(read.clone());
         let trust = pinned.trust()?;
-        // Another thing says which master is trusted, so it may be asked without the token.
-        let token = self.token.or_told(read);
+        // `master_finger` or a pinned key says which master is trusted, so it may be asked without the token.
+        let token = self.token.usable_or_log(read);
         let deadline = self.clock.after(timeout);
         let (client, credentials) = (at.client.as_ref(), &self.credentials);
         let made =

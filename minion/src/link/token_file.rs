@@ -48,7 +48,7 @@ impl TokenFile {
     }
 
     /// Returns the token that was read; none where there was none, or it cannot be used, which is logged once.
-    pub fn or_told(&self, read: Result<Option<Token>, String>) -> Option<Token> {
+    pub fn usable_or_log(&self, read: Result<Option<Token>, String>) -> Option<Token> {
         read.unwrap_or_else(|why| {
             self.tell(why);
             None

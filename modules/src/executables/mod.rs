@@ -3,7 +3,8 @@
 //! Called with `--describe` it prints which functions it has ([`description`]). Called without arguments it reads one call as
 //! JSON from its standard input, and prints what the function returns as JSON; its exit status is the retcode ([`call`]).
 //! An executable is described when somebody first asks for its functions, and again when its file has changed. One that failed to is
-//! left out of listings for a minute, unless its file changes, so that it holds up no question about others.
+//! left out of listings for a minute, unless its file changes, so that it holds up
+//! one question about others a minute at most.
 
 mod call;
 mod description;
@@ -34,7 +35,7 @@ const MAX_MODULES: usize = 256;
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long listings leave an executable out that did not describe its functions.
-const LEFT_OUT: Duration = Duration::from_secs(60);
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The executables that are modules.
 #[derive(Debug, Default)]
@@ -234,6 +235,9 @@ impl Executables {
 
     /// Returns the executable as [`describe`](Self::describe) does; none when it failed, which is logged, or did a moment ago.
     fn describe_for_listing(&self, path: &Path, job: &JobContext<'_>) -> Option<Arc<Executable>> {
+        if let Some(known) = self.still_described(path) {
+            return Some(known);
+        }
         let version = trusted(path).ok();
         let failed = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let is_left_out =
@@ -244,9 +248,11 @@ impl Executables {
         let described = self.describe(path, job);
         match &described {
             Ok(_) => drop(failed().remove(path)),
+            // It was not the executable that failed.
+            Err(_) if job.job.ending().is_some() => {}
             Err(failure) => {
                 tracing::warn!("{failure}");
-                let until = Clock.after(LEFT_OUT);
+                let until = Clock.after(ASKED_AGAIN_AFTER);
                 failed().insert(path.to_owned(), FailedDescription { version, until });
             }
         }

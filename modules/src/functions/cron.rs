@@ -375,7 +375,8 @@ fn variable(lines: &Lines, name: &str) -> Option<(usize, String)> {
 /// Checks when a job runs, as crontab(5) says.
 ///
 /// # Errors
-/// When no cron takes one of the fields. What only some take, such as a range that runs backwards, is left to crontab.
+/// When one of the fields is no time, although Debian's cron takes some that only begin like one. What some crons take, such as a range
+/// that runs backwards, is left to crontab.
 fn check_times(times: &[String; 5]) -> Result<(), Failure> {
     for (time, (field, low, high, names)) in times.iter().zip(FIELDS) {
         // A `-` before the minute keeps cronie from logging the job.

@@ -196,8 +196,8 @@ fn chgid(
     Ok(change(old, gid))
 }
 
-/// Runs gpasswd unless the group has these members, and returns how they changed. There must be the `users`; a member that is
-/// removed may be one that is left of a user.
+/// Runs gpasswd unless the group has these members, and returns how they changed. Each of `users` must exist; a member that is
+/// removed need not.
 fn set_members(
     job: &JobContext<'_>,
     name: &str,

@@ -273,6 +273,11 @@ fn set_all(
 ) -> Result<Value, Failure> {
     for (name, _) in &grains {
         may_be_kept(job, name)?;
+        // One that stands in the file without an effect can still be removed.
+        if name == "id" {
+            let why = "the grain id is the id of the minion: change `id` in its configuration";
+            return Err(Failure::Execution(why.to_owned()));
+        }
     }
     edit(job, test, |kept| {
         for (name, value) in &grains {
@@ -337,10 +342,6 @@ fn path(job: &JobContext<'_>, key: &str, delimiter: &str) -> Result<Vec<String>,
 fn may_be_kept(job: &JobContext<'_>, name: &str) -> Result<(), Failure> {
     if name.is_empty() {
         return Err(Failure::Invocation("a grain has a name".to_owned()));
-    }
-    if name == "id" {
-        let why = "the grain id is the id of the minion: change `id` in its configuration";
-        return Err(Failure::Execution(why.to_owned()));
     }
     match job.host.grains.is_configured(name) {
         true => Err(Failure::Execution(format!(

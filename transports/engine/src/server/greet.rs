@@ -9,7 +9,7 @@ use saline_protocol::transport::{Metric, Peer};
 
 use super::connection::Connection;
 use super::connection_tasks::{Reader, Writer};
-use super::ungreeted::Ungreeted;
+use super::ungreeted::{Ungreeted, most_greeted};
 use super::{CloseOnDrop, ServerCore};
 use crate::pipe::{Incoming, Pipe};
 use crate::wire::frame::header;
@@ -96,9 +96,10 @@ async fn shake_hands<I: Incoming>(
     let answered = context.clock.deadline(until, answering).await;
     let Some(reader) = reader else {
         return Err(match speaks {
+            true if core.lifetime.stop.is_cancelled() => Stranger::Looked,
             true => Stranger::Disagrees(format!(
-                "there are {} connections, as many as this end may hold (`connections`)",
-                context.limits.connections
+                "there are {} connections, as many as `connections` and the limit of open files let this end hold",
+                most_greeted(&context.limits)
             )),
             false => Stranger::Disagrees(format!(
                 "it speaks {} of the wire, this end {VERSIONS}: upgrade the older one",
