@@ -529,14 +529,14 @@ mod tests {
             requests: Endpoint::network(scheme, HostPort::new("127.0.0.1", 4506)),
             publications: None,
         };
-        let shared_port = explain_shared_port(&[&on("zeromq")], &on("tcp"), "tcp");
+        let shared_port = explain_shared_port(&[&on("first")], &on("second"), "second");
         let remedy = |kind: io::ErrorKind, shared_port: Option<String>| {
             let error = transport::Error::new(transport::ErrorKind::Refused, "it failed");
             let error = error.with_source(io::Error::from(kind));
             explain_bind_error(&error, shared_port)
         };
         let in_use = remedy(io::ErrorKind::AddrInUse, shared_port.clone());
-        assert!(in_use.contains("zeromq has this port already"), "{in_use}");
+        assert!(in_use.contains("first has this port already"), "{in_use}");
         let in_use = remedy(io::ErrorKind::AddrInUse, None);
         assert!(in_use.contains("another program listens"), "{in_use}");
         // A server of NATS that is not there.

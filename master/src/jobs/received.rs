@@ -7,8 +7,9 @@ use saline_messages::{Jid, MinionId, MinionJobState};
 
 use super::{JobStore, StoreError, jid};
 use crate::disk::columns;
+use crate::jobs::tables::return_parts::StoredPayload;
 use crate::jobs::tables::rows::StoredJob;
-use crate::jobs::tables::{minion_states, return_parts, rows};
+use crate::jobs::tables::{minion_states, rows};
 
 /// The bytes of an entry in memory beside its payload, about.
 const OVERHEAD: usize = 256;
@@ -258,16 +259,7 @@ fn read_return(
     )?;
     let mut found = statement.query([receipt])?;
     let row = found.next()?.ok_or(StoreError::Removed)?;
-    let parts: Option<i64> = row.get(2)?;
-    let length = match parts {
-        Some(first) => return_parts::length(connection, first)?,
-        None => usize::try_from(row.get::<_, i64>(3)?).unwrap_or(usize::MAX),
-    };
-    let payload = match (length <= max_payload, parts) {
-        (false, _) => None,
-        (true, Some(first)) => Some(return_parts::read(connection, first, length)?),
-        (true, None) => Some(columns::blob(row, 4)?.to_vec()),
-    };
+    let payload = StoredPayload::of(connection, row, 2)?.read_up_to(connection, max_payload)?;
     let bytes = payload.as_ref().map_or(0, Vec::len);
     let received = ReceivedKind::Return {
         jid,

@@ -14,7 +14,8 @@ use super::memory::receipts::ReceiptSource;
 use super::{JobStore, StoreError, jid, lock};
 use crate::disk::writer::StoreFile;
 use crate::disk::{columns, file};
-use crate::jobs::tables::{minion_states, return_parts};
+use crate::jobs::tables::minion_states;
+use crate::jobs::tables::return_parts::{self, StoredPayload};
 
 /// The bytes of a return in memory beside its payload, about.
 const OVERHEAD: usize = 256;
@@ -325,12 +326,8 @@ fn page(
             continue;
         };
         let minion = columns::minion(row, 0)?;
-        let parts: Option<i64> = row.get(3)?;
-        let length = match parts {
-            Some(first) => return_parts::length(connection, first)?,
-            None => usize::try_from(row.get::<_, i64>(4)?).unwrap_or(usize::MAX),
-        };
-        let size = length.saturating_add(minion.as_str().len() + 48);
+        let payload = StoredPayload::of(connection, row, 3)?;
+        let size = payload.length().saturating_add(minion.as_str().len() + 48);
         if size > room && !returns.is_empty() {
             return Ok(ReturnsPage {
                 returns,
@@ -343,10 +340,7 @@ fn page(
             minion,
             retcode: row.get(1)?,
             success: row.get(2)?,
-            payload: Packed::from_bytes(match parts {
-                Some(first) => return_parts::read(connection, first, length)?,
-                None => columns::blob(row, 5)?.to_vec(),
-            }),
+            payload: Packed::from_bytes(payload.read(connection)?),
         });
     }
     Ok(ReturnsPage {
@@ -369,17 +363,7 @@ fn read_payload(
     let Some(row) = found.next()? else {
         return Ok(None);
     };
-    let parts: Option<i64> = row.get(0)?;
-    // The length is read before the payload, which is not read when it is too large.
-    let length = match parts {
-        Some(first) => return_parts::length(connection, first)?,
-        None => usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX),
-    };
-    Ok(match (length <= max_payload, parts) {
-        (false, _) => None,
-        (true, Some(first)) => Some(return_parts::read(connection, first, length)?),
-        (true, None) => Some(columns::blob(row, 2)?.to_vec()),
-    })
+    StoredPayload::of(connection, row, 0)?.read_up_to(connection, max_payload)
 }
 
 /// Whether a return is stored that one with this retcode does not replace. A copy of a minion that takes its original's run

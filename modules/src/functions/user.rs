@@ -1,4 +1,5 @@
-//! `user`: the users of the machine.
+//! `user`: the users of the machine. The file is long since each function checks before it acts what useradd and usermod refuse, so that
+//! `test=True` refuses it too.
 
 use saline_data::Value;
 use saline_functions::{Failure, FromValue, Mismatch, function};

@@ -201,7 +201,7 @@ fn users_come_change_and_go() {
         let refused = bench.texts(fun, &[name]);
         assert!(text(&refused).contains("is not the name of"), "{refused:?}");
     }
-    // What fails when it is done fails with `test` too, in the same words.
+    // A call that fails without `test` fails with it in the same words.
     for (line, why) in [
         ("group.add gx gid 0", "gid: 0 is that of the group \"root\""),
         ("group.chgid adm gid 0", "gid: 0 is that of"),

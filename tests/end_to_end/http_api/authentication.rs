@@ -197,7 +197,7 @@ fn logins_that_fail_do_not_say_why() {
         }
     }
     assert_eq!(api.post("/login", "", &json!([1, 2])).status, 400);
-    // What the request itself lacks is told.
+    // A login is told what its request lacks.
     for path in ["/login", "/token", "/run"] {
         let credentials = json!({"username": "alice", "password": "any"});
         let answer = api.post(path, "", &credentials);

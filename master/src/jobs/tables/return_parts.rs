@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use saline_messages::{MinionId, TransferDigest, TransferId};
 
 use crate::disk::StoreError;
@@ -77,7 +77,7 @@ pub(crate) fn remove(connection: &Connection, first: i64) -> Result<(), StoreErr
 }
 
 /// Returns the length of a payload in bytes.
-pub(crate) fn length(connection: &Connection, first: i64) -> Result<usize, StoreError> {
+fn length(connection: &Connection, first: i64) -> Result<usize, StoreError> {
     let numbers = numbers(first);
     // The bytes are not read for their length.
     let mut statement = connection.prepare_cached(
@@ -87,12 +87,72 @@ pub(crate) fn length(connection: &Connection, first: i64) -> Result<usize, Store
     Ok(usize::try_from(length).unwrap_or(usize::MAX))
 }
 
-/// Reads a payload of `length` bytes.
-pub(crate) fn read(
-    connection: &Connection,
-    first: i64,
+/// The payload of a row of `returns`, whether it came as one or in parts.
+#[derive(Debug)]
+pub(crate) struct StoredPayload<'a> {
+    row: &'a Row<'a>,
+    /// The column of `payload`.
+    column: usize,
+    parts: Option<i64>,
     length: usize,
-) -> Result<Vec<u8>, StoreError> {
+}
+
+impl<'a> StoredPayload<'a> {
+    /// Finds the payload of a row whose columns from `column` on are `parts`, `length(payload)` and `payload`. The payload is not read for
+    /// its length.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) fn of(
+        connection: &Connection,
+        row: &'a Row<'a>,
+        column: usize,
+    ) -> Result<Self, StoreError> {
+        let parts: Option<i64> = row.get(column)?;
+        let length = match parts {
+            Some(first) => length(connection, first)?,
+            None => usize::try_from(row.get::<_, i64>(column + 1)?).unwrap_or(usize::MAX),
+        };
+        Ok(Self {
+            row,
+            column: column + 2,
+            parts,
+            length,
+        })
+    }
+
+    /// Returns the length in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) fn read(&self, connection: &Connection) -> Result<Vec<u8>, StoreError> {
+        match self.parts {
+            Some(first) => read(connection, first, self.length),
+            None => Ok(columns::blob(self.row, self.column)?.to_vec()),
+        }
+    }
+
+    /// Reads the payload, unless it is larger than `most` bytes.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) fn read_up_to(
+        &self,
+        connection: &Connection,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let fits = self.length <= most;
+        fits.then(|| self.read(connection)).transpose()
+    }
+}
+
+/// Reads a payload of `length` bytes.
+fn read(connection: &Connection, first: i64, length: usize) -> Result<Vec<u8>, StoreError> {
     let mut payload = Vec::with_capacity(length);
     for_each(connection, first, |bytes| payload.extend_from_slice(bytes))?;
     Ok(payload)
