@@ -18,7 +18,7 @@ use crate::report::{self, Entry, Report, parts};
 use crate::{Backend, Need, Outcome, Requirement, Verdict, child, requirements, skips};
 
 /// Requirements that run at once, on machines with fewer cores too: most of their time they wait.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 16;
 
 /// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
 /// It may take 90 s; what is still running then has failed. Where raw connections can be in two places, it is run with each.

@@ -53,7 +53,6 @@ mod schedules;
 mod scripts_and_templates;
 mod secrets;
 mod service;
-mod slow_link;
 mod strangers;
 mod swarm;
 mod targets;

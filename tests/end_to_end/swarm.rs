@@ -44,6 +44,7 @@ fn a_system_is_measured(transport: &'static str) {
     let out = Command::new(env!("CARGO_BIN_EXE_saline-bench"))
         .args(["system", "--minions", "3", "--transport", transport])
         .args(["--seconds", "0.1", "--repeat", "1"])
+        .args(["--idle", "1", "--heartbeat", "1"])
         .args(["--large", "1000000", "--json"])
         .arg(&file)
         .output()

@@ -5,22 +5,20 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-mod chaos;
-mod colluding_minions;
-mod files;
-mod strangers;
-mod zmtp;
+mod faults;
+mod loads;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-static TURNS: RwLock<()> = RwLock::new(());
+/// Read by tests that bear each other, and written by those that bear none. It is fair: tests get it in the order of their names.
+static TURNS: RwLock<()> = RwLock::const_new(());
 
 /// Waits until no other test of this program runs.
 fn alone() -> RwLockWriteGuard<'static, ()> {
-    TURNS.write().unwrap_or_else(PoisonError::into_inner)
+    TURNS.blocking_write()
 }
 
 /// Waits until none runs that has to be alone.
 fn beside_others() -> RwLockReadGuard<'static, ()> {
-    TURNS.read().unwrap_or_else(PoisonError::into_inner)
+    TURNS.blocking_read()
 }

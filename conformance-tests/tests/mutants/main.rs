@@ -20,7 +20,7 @@ mod wire_fault;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use saline_conformance::{
     Backend, KnownGap, Level, Need, Requirement, UnixSocket, Verdict, report, requirements, run_one,
@@ -33,10 +33,15 @@ use wire_fault::WireFault;
 
 /// Held by who needs the machine for himself: what is right must not fail because of what others
 /// load it with, and what is wrong takes all of it.
-static MACHINE: Mutex<()> = Mutex::new(());
+static MACHINE: RwLock<()> = RwLock::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by who waits most of his time, and loads the machine no more than others of his kind bear.
+fn beside_others() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What `mutant` fails, of those that `wanted` takes.
@@ -150,7 +155,7 @@ fn is_of_another_wire(requirement: &Requirement) -> bool {
 
 #[test]
 fn the_null_toy_fails_nothing_of_the_wire_over_udp() {
-    let _alone = alone();
+    let _turn = beside_others();
     let null = Mutant::new(Which::Datagrams(WireFault::None));
     assert_eq!(
         failures_at_once(null, is_of_another_wire),
@@ -160,7 +165,7 @@ fn the_null_toy_fails_nothing_of_the_wire_over_udp() {
 
 #[test]
 fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
-    let _alone = alone();
+    let _turn = beside_others();
     for kind in [UnixSocket::Stream, UnixSocket::SeqPacket] {
         let null = Mutant::new(Which::Paths(kind, WireFault::None));
         assert!(requirements::all().any(|own| own.id == "SEC-001" && own.skipped(&null).is_none()));

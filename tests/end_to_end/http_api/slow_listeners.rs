@@ -14,9 +14,9 @@ const HOOKS: usize = 72;
 /// How many hooks are fired before the client that reads has to have read them.
 const TOGETHER: usize = 24;
 
-/// By how much the API may grow: a few pages for each listener, and what the allocator keeps. A queue for the slow listener
-/// would take almost twice as much.
-const MAX_GROWTH: u64 = 32 * 1024 * 1024;
+/// By how much the API may grow: a few pages for each listener, what is under way to the one that reads (at most the hooks that
+/// are fired together), and what the allocator keeps. A queue for the slow listener would take 65 MiB more.
+const MAX_GROWTH: u64 = 48 * 1024 * 1024;
 
 /// The tags of the load.
 const LOAD: &str = "salt/netapi/hook/load/";
