@@ -274,17 +274,17 @@ impl Client {
     }
 
     /// Cancels a job: minions that have not begun it will not run it. The states of the job tell when each
-    /// has said so.
+    /// has said so. Returns what the operator is warned of.
     ///
     /// # Errors
     /// `NoSuchJob` when the store does not have the job; others as for every request.
     ///
     /// # Cancel safety
     /// The job may be cancelled all the same.
-    pub async fn cancel(&self, jid: &Jid) -> Result<(), ClientError> {
+    pub async fn cancel(&self, jid: &Jid) -> Result<Vec<OrderWarning>, ClientError> {
         let jid = jid.clone();
         match self.ask(&OperatorRequest::Cancel { jid }).await? {
-            OperatorReply::Cancelling => Ok(()),
+            OperatorReply::Cancelling(warnings) => Ok(warnings),
             _ => Err(ClientError::WrongAnswer("Cancel")),
         }
     }

@@ -1,27 +1,13 @@
 //! The description of a job to be published.
 
-use std::fmt;
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::random::NoRandomness;
-use saline_messages::{
-    ArgumentPlace, Arguments, BatchRequest, Jid, PublishRequest, RequestId, Secrets,
-};
+use saline_messages::{Arguments, BatchRequest, Jid, PublishRequest, RequestId, Secrets};
 use saline_targeting::{CompiledTarget, Target, TargetError};
 
-use crate::JobCall;
-
-/// The secret arguments of a job, by their places among all arguments, in the order of these. `Debug` shows the places alone.
-#[derive(Clone, PartialEq, Default)]
-pub struct SecretArguments(pub Vec<(ArgumentPlace, Value)>);
-
-impl fmt::Debug for SecretArguments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = self.0.iter().map(|(place, _)| place);
-        f.debug_set().entries(places).finish()
-    }
-}
+use crate::{JobCall, SecretArguments};
 
 /// The description of a job to be published.
 #[derive(Debug, Clone, PartialEq)]

@@ -37,15 +37,17 @@ mod minion_progress;
 mod operator_session;
 mod progress;
 mod runner;
+mod secret_arguments;
 mod store_polls;
 
 pub use client::Client;
 pub use error::ClientError;
 pub use events::{BusEvent, EventFilter, Events};
-pub use job::{JobSpec, SecretArguments};
+pub use job::JobSpec;
 pub use job_call::{JobCall, ParametersOf, SecretsOfSeveral};
 pub use job_follower::JobFollower;
 pub use progress::{Absence, Absent, Contact, MinionReturn, Progress};
 pub use runner::{RunnerRun, RunnerSpec};
 pub use saline_protocol::transport;
+pub use secret_arguments::SecretArguments;
 pub use {saline_data as data, saline_messages as messages, saline_targeting as targeting};

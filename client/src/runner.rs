@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    Arguments, Incoming, Jid, OperatorReply, OperatorRequest, RequestId, RunKind, RunnerCall,
-    RunnerEnd, RunnerReply, RunnerRequest, decode,
+    Arguments, Incoming, Jid, OperatorReply, OperatorRequest, OrderWarning, RequestId, RunKind,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, decode,
 };
 
 use crate::ClientError;
@@ -179,16 +179,20 @@ impl RunnerRun {
         }
     }
 
-    /// Ends the run before it is done. Returns its jid; none if the master does not know it.
+    /// Ends the run before it is done. Returns what the operator is warned of; none if the master does not know the run.
     ///
     /// # Errors
     /// As for every request.
     ///
     /// # Cancel safety
     /// The run may be ended all the same.
-    pub async fn kill(&self) -> Result<Option<Jid>, ClientError> {
+    pub async fn kill(&self) -> Result<Option<Vec<OrderWarning>>, ClientError> {
         let request_id = self.call.request_id;
-        self.done(RunnerRequest::Kill { request_id }).await
+        match self.ask(RunnerRequest::Kill { request_id }).await? {
+            RunnerReply::Ending(warnings) => Ok(Some(warnings)),
+            RunnerReply::NoSuchRun => Ok(None),
+            _ => Err(ClientError::WrongAnswer("Kill")),
+        }
     }
 
     /// Has the master store the return of the run, for which nobody waits from now on. Returns its jid; none if
@@ -201,14 +205,10 @@ impl RunnerRun {
     /// The return may be stored all the same.
     pub async fn keep(&self) -> Result<Option<Jid>, ClientError> {
         let request_id = self.call.request_id;
-        self.done(RunnerRequest::Keep { request_id }).await
-    }
-
-    async fn done(&self, request: RunnerRequest) -> Result<Option<Jid>, ClientError> {
-        match self.ask(request).await? {
-            RunnerReply::Done(jid) => Ok(Some(jid)),
+        match self.ask(RunnerRequest::Keep { request_id }).await? {
+            RunnerReply::Kept(jid) => Ok(Some(jid)),
             RunnerReply::NoSuchRun => Ok(None),
-            _ => Err(ClientError::WrongAnswer("Runner")),
+            _ => Err(ClientError::WrongAnswer("Keep")),
         }
     }
 

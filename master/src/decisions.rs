@@ -200,6 +200,26 @@ impl Decisions {
         }
     }
 
+    /// Notes that the principal ended the login of a user. It has ended also when that cannot be noted.
+    pub(crate) async fn note_logout(&self, principal: &Principal, user: &str) {
+        let pending = self.audit.append(Record {
+            principal: principal.to_string(),
+            action: "log out",
+            details: Details {
+                subject: Some(format!("user {user}")),
+                ..Details::default()
+            },
+            outcome: Outcome::Allowed {
+                rule: "who has the token of a login may end it",
+            },
+            goes_on_without: true,
+        });
+        if let Some(pending) = pending.await {
+            // The thread of the audit file logs why it failed.
+            let _ = pending.synced().await;
+        }
+    }
+
     /// Notes that a user of this machine got no session.
     pub(crate) async fn note_user_refused(&self, principal: &Principal, refusal: &Refusal) {
         let noted = self.audit.append(Record {

@@ -189,8 +189,8 @@ pub enum OperatorReply {
     Refused(RefusedVerb),
     /// The master's store or disk failed, for this reason.
     Failed(String),
-    /// The reply to `Cancel`: the request is stored. The states of the job tell what came of it.
-    Cancelling,
+    /// The reply to `Cancel`, with what the operator is warned of: the request is stored. The states of the job tell what came of it.
+    Cancelling(Vec<OrderWarning>),
     /// The reply to `MatchTarget`.
     Matched(TargetMatches),
     /// The reply to `Runner`.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, PackedArguments, Part, RequestId, RunKind};
+use super::{Jid, OrderWarning, PackedArguments, Part, RequestId, RunKind};
 use saline_data::unpack_within;
 use saline_data::{MAX_DEPTH, Packed, UnpackError, Value};
 
@@ -64,8 +64,10 @@ pub enum RunnerReply {
     Ended(EndedRun),
     /// The reply to `Part`: the bytes from the offset on, at least one.
     Part(Part),
-    /// The reply to `Kill` and `Keep`: it is carried out.
-    Done(Jid),
+    /// The reply to `Kill`, with what the operator is warned of: the run ends.
+    Ending(Vec<OrderWarning>),
+    /// The reply to `Keep`: the return of the run is stored.
+    Kept(Jid),
     /// The reply to `Part`, `Kill` and `Keep`: there is no such run, or no longer.
     NoSuchRun,
     /// The run was not begun, for this reason.

@@ -907,7 +907,11 @@ fn operator(lines: &mut String) {
         unknown: vec!["x".into()],
     };
     reply(lines, "Matched", OperatorReply::Matched(matches));
-    reply(lines, "Cancelling", OperatorReply::Cancelling);
+    reply(
+        lines,
+        "Cancelling",
+        OperatorReply::Cancelling(vec![not_audited()]),
+    );
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
     reply(
@@ -958,7 +962,8 @@ fn runner_replies(lines: &mut String) {
         ("Begun", RunnerReply::Begun(jid())),
         ("Ended", RunnerReply::Ended(ended)),
         ("Part", RunnerReply::Part(part())),
-        ("Done", RunnerReply::Done(jid())),
+        ("Ending", RunnerReply::Ending(vec![not_audited()])),
+        ("Kept", RunnerReply::Kept(jid())),
         ("NoSuchRun", RunnerReply::NoSuchRun),
         ("Refused", RunnerReply::Refused("why".into())),
     ] {

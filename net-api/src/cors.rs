@@ -7,7 +7,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue, ORIGIN};
 use saline_config::CorsOrigins;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::login::TOKEN_HEADER;
+use crate::credential_headers::TOKEN_HEADER;
 use crate::request_log::REQUEST_ID;
 
 /// How long a browser may remember that a page may send a request.

@@ -12,6 +12,7 @@ mod clients;
 mod configuration;
 mod content;
 mod cors;
+mod credential_headers;
 mod deadline;
 mod endpoints;
 mod error;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::response::Response;
-use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
+use hyper::header::{COOKIE, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
 use saline_client::messages::LoginToken;
@@ -13,16 +13,9 @@ use saline_config::CorsOrigins;
 use crate::api::Api;
 use crate::client_places::ClientPlace;
 use crate::cors;
+use crate::credential_headers::TOKEN_HEADER;
 use crate::error::ApiError;
 use crate::forwarded::OwnOrigin;
-
-/// The header with the token.
-pub(crate) const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-auth-token");
-
-/// The headers that prove who sent a request or who may send one. They are marked as sensitive in each request and answer, and so are
-/// in no event and in no text for the log.
-pub(crate) const SENSITIVE_HEADERS: [HeaderName; 4] =
-    [TOKEN_HEADER, COOKIE, AUTHORIZATION, SET_COOKIE];
 
 /// The cookie with the token.
 const COOKIE_NAME: &str = "session_id";
@@ -144,7 +137,7 @@ pub(crate) fn clear_cookie(response: &mut Response, own: &OwnOrigin) {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HOST;
+    use hyper::header::{HOST, HeaderName};
     use proptest::prelude::*;
 
     use super::*;

@@ -2,6 +2,7 @@
 //! its own. `saline-pam check` is that process: it reads one question and ends with the verdict as its exit code.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -59,7 +60,8 @@ fn serve(folder: Option<PathBuf>) -> io::Result<()> {
             "saline-pam: does not run as root, so PAM may know the password of its own user alone"
         );
     }
-    let mut socket = UnixStream::from(rustix::io::dup(io::stdin())?);
+    // Not open in the processes that check: a module of PAM there could answer for others.
+    let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let answers = Arc::new(Mutex::new(socket.try_clone()?));
     let (give_back, places) = sync_channel(AT_ONCE);
     for _ in 0..AT_ONCE {

@@ -4,17 +4,54 @@ use std::fs;
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use saline_client::messages::OrderWarning;
+use saline_client::{Client, JobSpec, RunnerSpec};
+use saline_config::MasterConfig;
 use saline_testing::Fleet;
 
-/// The lines of publications.
-fn publications(fleet: &Fleet) -> Vec<String> {
+/// The lines of this action.
+fn lines_of(fleet: &Fleet, action: &str) -> Vec<String> {
     let file = fleet.path("master/var/log/saline/master-audit.log");
     let text = fs::read_to_string(file).unwrap_or_default();
+    let action = format!(r#""action": "{action}""#);
     let lines = text.lines();
     lines
-        .filter(|line| line.contains(r#""action": "publish a job""#))
+        .filter(|line| line.contains(&action))
         .map(ToOwned::to_owned)
         .collect()
+}
+
+/// What local root is warned of, by a program of its own, when it cancels a job and when it ends a run.
+struct Ended {
+    job: String,
+    of_job: Vec<OrderWarning>,
+    run: String,
+    of_run: Vec<OrderWarning>,
+}
+
+fn cancel_and_end(fleet: &Fleet) -> Ended {
+    let registry = saline_transports::registry();
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let config = MasterConfig::load(&fleet.config(), &schemes)
+        .unwrap()
+        .config;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(async {
+        let client = Client::connect(&config, &registry).await.unwrap();
+        let job = JobSpec::glob("m1", "test.ping").unwrap();
+        let job = client.run_async(job).await.unwrap().jid.unwrap();
+        let of_job = client.cancel(&job).await.unwrap();
+        let run = client.runner(RunnerSpec::new("manage.up")).unwrap();
+        let (jid, _) = run.end_with_jid().await.unwrap();
+        let of_run = run.kill().await.unwrap().unwrap();
+        client.shutdown().await;
+        Ended {
+            job: job.to_string(),
+            of_job,
+            run: jid.to_string(),
+            of_run,
+        }
+    })
 }
 
 #[test]
@@ -34,7 +71,7 @@ fn a_master_that_is_killed_has_a_line_for_every_job_in_its_store() {
         command.wait().unwrap();
     }
     fleet.kill_master();
-    let lines = publications(&fleet);
+    let lines = lines_of(&fleet, "publish a job");
     fleet.start_master();
     let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
     let listed = listed.expect(0).stdout;
@@ -63,6 +100,9 @@ fn without_room_for_a_line_root_goes_on_and_is_warned() {
         "{}",
         said.stderr
     );
+    let ended = cancel_and_end(&fleet);
+    assert!(matches!(ended.of_job[..], [OrderWarning::NotAudited(_)]));
+    assert!(matches!(ended.of_run[..], [OrderWarning::NotAudited(_)]));
     for (program, words) in [
         ("saline-key", &["-r", "m1", "-y", "--include-all"][..]),
         ("saline-run", &["manage.up"]),
@@ -74,4 +114,27 @@ fn without_room_for_a_line_root_goes_on_and_is_warned() {
     }
     let log = &fleet.master().log;
     log.wait_for("orders of operators and of local users are refused", 1);
+}
+
+#[test]
+fn what_ends_a_job_or_a_run_has_a_line_and_that_of_a_key_names_its_fingerprint() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let ended = cancel_and_end(&fleet);
+    assert_eq!((ended.of_job, ended.of_run), (Vec::new(), Vec::new()));
+    let cancelled = lines_of(&fleet, "cancel a job").join("\n");
+    assert!(cancelled.contains(&ended.job), "{cancelled}");
+    let subject = format!(r#""subject": "end of run {}""#, ended.run);
+    let runs = lines_of(&fleet, "read or end its own run").join("\n");
+    assert!(runs.contains(&subject), "{runs}");
+
+    let fingers = fleet.run("saline-key", &["-f", "m1", "--out", "json"]);
+    let fingers = fingers.expect(0).stdout;
+    let found: serde_json::Value = serde_json::from_str(&fingers).unwrap();
+    let fingerprint = found["minions"]["m1"].as_str().unwrap();
+    fleet
+        .run("saline-key", &["-r", "m1", "-y", "--include-all"])
+        .expect(0);
+    let subject = format!(r#""subject": "reject, minion m1, fingerprint {fingerprint}""#);
+    let acts = lines_of(&fleet, "change keys").join("\n");
+    assert!(acts.contains(&subject), "{acts}");
 }

@@ -139,11 +139,13 @@ fn both_daemons_tell_what_happened() {
         "{each}"
     );
 
-    let page_of_minion = wait_for(minion, "saline_minion_returns_unacknowledged 0.0");
+    wait_for(minion, "saline_minion_returns_unacknowledged 0.0");
+    // A return is acknowledged while its job still comes to its end.
+    let page_of_minion = wait_for(minion, "saline_minion_jobs_running 0.0");
     for line in [
         "saline_build_info{daemon=\"minion\",version=\"0.1.0\"} 1.0",
         "saline_minion_connected 1.0",
-        "saline_minion_jobs_running 0.0",
+        "saline_minion_returns_unacknowledged 0.0",
         "saline_minion_jobs_waiting 0.0",
         "saline_minion_events_queued 0.0",
     ] {

@@ -108,6 +108,21 @@ fn checks_run_at_a_time_and_one_that_breaks_is_alone() {
 }
 
 #[test]
+fn a_check_has_no_socket_by_which_it_could_answer_for_others() {
+    if !has_pam() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let listed = folder.path().join("descriptors");
+    let script = format!("ls -l /proc/$PPID/fd > {}", listed.display());
+    let pam = helper(folder.path(), &script, "pam_permit.so");
+    assert_eq!(pam.log_in("alice", "x").unwrap(), Verdict::Right);
+    let listed = fs::read_to_string(listed).unwrap();
+    assert!(listed.contains(" 0 -> pipe:"), "{listed}");
+    assert!(!listed.contains("socket:"), "{listed}");
+}
+
+#[test]
 fn the_program_ends_with_whoever_started_it() {
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_saline-pam"));

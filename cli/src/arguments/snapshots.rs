@@ -1,4 +1,4 @@
-//! Snapshots of how command lines are parsed and refused.
+//! Snapshots of how command lines are parsed and refused. They are one file so that all refusals are read beside each other.
 
 use std::ffi::OsString;
 use std::io;

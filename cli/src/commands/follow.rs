@@ -232,9 +232,12 @@ impl PublishedJob<'_> {
                 ..BatchRequest::default()
             });
         let cancelling = self.client.cancel(jid);
-        if let Err(error) = until_answered(screen, self.client, cancelling).await {
-            failed(screen, &error);
-            return screen.note(NOT_STOPPED);
+        match until_answered(screen, self.client, cancelling).await {
+            Ok(warnings) => screen.warn(&warnings),
+            Err(error) => {
+                failed(screen, &error);
+                return screen.note(NOT_STOPPED);
+            }
         }
         let ending = self.client.run_async(terminate);
         match until_answered(screen, self.client, ending).await {

@@ -125,8 +125,9 @@ async fn carry_out(
                 if !ends_it(screen, client, interruption).await? {
                     return leave(screen, client, &run, interruption, arguments).await;
                 }
-                if let Err(error) = until_answered(screen, client, run.kill()).await {
-                    return Ok(failed(screen, &error));
+                match until_answered(screen, client, run.kill()).await {
+                    Ok(warnings) => screen.warn(&warnings.unwrap_or_default()),
+                    Err(error) => return Ok(failed(screen, &error)),
                 }
             }
             end = until_answered(screen, client, run.end()) => break end,

@@ -1,3 +1,5 @@
+//! What a report prints of returns and absences, in every format. The snapshots of the formats make it long.
+
 use proptest::prelude::*;
 use saline_messages::{Jid, MinionId};
 

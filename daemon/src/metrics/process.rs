@@ -6,7 +6,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::Metrics;
+use super::measured::Metrics;
 
 /// Adds what the system knows of this process.
 pub(super) fn measure(metrics: &mut Metrics) {

@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use file::{AuditFile, explain};
 pub(crate) use record::{Details, Outcome, Record};
-use suppressed_lines::SuppressedLines;
+use suppressed_lines::{MAX_PRINCIPALS, SuppressedLines};
 
 use crate::bounds::{Rate, TokenBuckets};
 use crate::disk::thread::Thread;
@@ -43,9 +43,6 @@ const WITHOUT_EFFECT: Rate = Rate {
     per_second: 1.0,
     burst: 20.0,
 };
-
-/// The largest number of principals that are told apart in this.
-const MAX_PRINCIPALS: usize = 1024;
 
 /// A line cannot be written, for this reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

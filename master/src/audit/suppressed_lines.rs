@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::MAX_PRINCIPALS;
+/// The largest number of principals that are told apart.
+pub(super) const MAX_PRINCIPALS: usize = 1024;
 
 /// Counts decisions that have no line, by principal. Of principals beyond [`MAX_PRINCIPALS`] it counts all together.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The whole table of decisions, and the rules one by one.
+//! The whole table of decisions, and the rules one by one. It is long since each rule stands beside the table that it changes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

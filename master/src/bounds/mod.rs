@@ -1,10 +1,11 @@
-//! How the master bounds what strangers and minions may ask of it. There are two ways, and every bound is one of them:
+//! How the master bounds what strangers and minions may ask of it. Rates and places are each bounded in one way:
 //! a [token bucket](token_buckets), which bounds what somebody gets in a second, and places that are
 //! [shared by sources](saline_protocol::transport::SourcePlaces), which bound what all strangers hold at a time. What an
 //! accepted minion may ask stands in one [`account`], on which all of its verbs draw, and what a local user or an operator may ask
 //! in one of the [`OperatorBudgets`]. What minions have in memory or on the
 //! disk is bounded by places too, counted in bytes: in the queue of the [event bus](saline_event_bus::FairQueue), where each waits for its turn, and as
-//! [`shares`] of a store, where the largest loses its oldest.
+//! [`shares`] of a store, where the largest loses its oldest. Two bounds count requests alone: a minion has [so many under way](ConcurrencyLimit), and the
+//! requests that wait for events give up their places [to those who have fewer](EventWaits), of which local root has a reserve.
 
 pub(crate) mod account;
 mod account_limits;

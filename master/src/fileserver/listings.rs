@@ -10,7 +10,7 @@ use saline_messages::{FileEntry, FileKind, FileRefusal, FilesPage};
 use saline_protocol::transport::{Context, Instant};
 use tokio::sync::Semaphore;
 
-use super::{NoAnswer, WAIT};
+use super::no_answer::{NoAnswer, WAIT};
 use crate::settings::ServedFiles;
 
 /// The longest time for which a listing is used: Salt's `fileserver_list_cache_time` is as long.

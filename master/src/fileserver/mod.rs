@@ -11,6 +11,7 @@ mod hash_askers;
 mod hashes;
 mod listings;
 mod minion_turns;
+mod no_answer;
 mod pushed;
 mod reader;
 mod received_parts;
@@ -39,6 +40,7 @@ pub(crate) use figures::FileFigures;
 use hashes::Hashes;
 pub(crate) use listings::EnvironmentListing;
 use listings::Listings;
+use no_answer::NoAnswer;
 use pushed::PushedFiles;
 use reader::Reader;
 use sending_window::SendingWindow;
@@ -47,9 +49,6 @@ use uploads::Uploads;
 
 /// How long a minion is asked to wait for a hash or a listing that is being made, or for its turn.
 const BUSY: Duration = Duration::from_millis(500);
-
-/// How long a request waits before the minion is asked to come again.
-const WAIT: Duration = Duration::from_secs(8);
 
 /// The most requests of all minions that wait at once: a quarter of what a transport hands out unanswered, so that files
 /// never keep heartbeats and returns from being read.
@@ -71,20 +70,6 @@ pub(crate) struct FileServer {
     /// One permit for each request that may wait.
     places: Arc<Semaphore>,
     figures: Arc<FileFigures>,
-}
-
-/// The reason why a request has no answer yet.
-#[derive(Debug)]
-enum NoAnswer {
-    /// The minion is to ask again.
-    Busy,
-    Refused(FileRefusal),
-}
-
-impl From<FileRefusal> for NoAnswer {
-    fn from(why: FileRefusal) -> Self {
-        Self::Refused(why)
-    }
 }
 
 impl FileServer {

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::figures::FileFigures;
 use super::minion_turns::MinionTurns;
+use super::no_answer::{NoAnswer, WAIT};
 use super::received_parts::{TEMPORARY, failed, take_part};
-use super::{NoAnswer, WAIT};
 
 /// How many of the largest files all files of a minion take at most.
 const FILES_OF_MINION: u64 = 10;

@@ -12,7 +12,7 @@ use super::figures::FileFigures;
 use super::hash_askers::{FileAskers, HashAskers};
 use super::hashes::{Hashes, hash};
 use super::minion_turns::MinionTurns;
-use super::{NoAnswer, WAIT};
+use super::no_answer::{NoAnswer, WAIT};
 
 /// The largest file that is served, in bytes: 64 GiB. Its hash has to be made first, which keeps others from theirs.
 pub(super) const MAX_FILE: u64 = 64 * 1024 * 1024 * 1024;

@@ -13,7 +13,7 @@ use saline_messages::{MAX_PART, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::WAIT;
+use super::no_answer::WAIT;
 
 /// The most bytes that are on their way.
 const WINDOW: usize = 4 * 1024 * 1024;

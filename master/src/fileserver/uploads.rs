@@ -1,7 +1,8 @@
 //! Uploads: the files that operators hand in for the minions of a job, in `cachedir/uploads/ID/NUMBER`.
 //!
 //! The id of an upload is random, and the job tells it to its minions as a secret: who knows it may fetch the files. An upload is
-//! removed by the operator's program when the job has ended, and otherwise after a day.
+//! removed by the operator's program when the job has ended, and otherwise after a day. Only the master that began an upload takes
+//! parts of it: the command that sends them is there to be run again, so nothing about it is kept over a restart.
 
 use std::collections::HashMap;
 use std::io;

@@ -8,8 +8,8 @@ use saline_protocol::transport::Clock;
 use crate::audit::{AuditFile, Details, Outcome, Record, explain};
 use crate::authorize::{Action, Principal};
 
-/// The largest number of APIs that one line names.
-const NAMED_APIS: usize = 16;
+/// The largest number of keys that one line names.
+const NAMED_KEYS: usize = 16;
 
 /// Returns the minions whose keys a request changes.
 pub(crate) fn named_minions(request: &KeyRequest) -> Vec<MinionId> {
@@ -22,49 +22,52 @@ pub(crate) fn named_minions(request: &KeyRequest) -> Vec<MinionId> {
 
 /// Returns the subject in the audit line of a request.
 pub(crate) fn describe<'m>(request: &KeyRequest, minions: &'m [MinionId]) -> Details<'m> {
-    let (request_id, action) = match request {
+    match request {
         KeyRequest::Act {
-            request_id, action, ..
-        } => (request_id, action),
+            request_id,
+            action,
+            keys,
+        } => {
+            let word = match action {
+                KeyAction::Accept => "accept",
+                KeyAction::Reject => "reject",
+                KeyAction::Delete => "delete",
+            };
+            Details {
+                minions: Some(minions),
+                subject: Some(name_keys(word, "minion", keys)),
+                request: Some(*request_id),
+                ..Details::default()
+            }
+        }
         KeyRequest::ActOnApis {
             request_id,
             action,
             keys,
         } => {
-            return Details {
-                subject: Some(describe_apis(*action, keys)),
+            let word = match action {
+                ApiKeyAction::Accept => "accept",
+                ApiKeyAction::Delete => "delete",
+            };
+            Details {
+                subject: Some(name_keys(word, "API", keys)),
                 request: Some(*request_id),
                 ..Details::default()
-            };
+            }
         }
-        KeyRequest::List | KeyRequest::RotateIdentity => return Details::default(),
-    };
-    let word = match action {
-        KeyAction::Accept => "accept",
-        KeyAction::Reject => "reject",
-        KeyAction::Delete => "delete",
-    };
-    Details {
-        minions: Some(minions),
-        subject: Some(word.to_owned()),
-        request: Some(*request_id),
-        ..Details::default()
+        KeyRequest::List | KeyRequest::RotateIdentity => Details::default(),
     }
 }
 
-/// Returns the subject of an act on keys of APIs: each with its name and its fingerprint.
-fn describe_apis(action: ApiKeyAction, keys: &[KeyEntry]) -> String {
-    let word = match action {
-        ApiKeyAction::Accept => "accept",
-        ApiKeyAction::Delete => "delete",
-    };
-    let named = keys.iter().take(NAMED_APIS).map(|key| {
+/// Returns the subject of an act on keys: each with its owner and its fingerprint, since one owner may have presented several keys.
+fn name_keys(act: &str, kind: &str, keys: &[KeyEntry]) -> String {
+    let named = keys.iter().take(NAMED_KEYS).map(|key| {
         let fingerprint = PublicIdentity(key.identity).fingerprint();
-        format!("API {}, fingerprint {fingerprint}", key.id)
+        format!("{kind} {}, fingerprint {fingerprint}", key.id)
     });
-    let mut subject: Vec<String> = std::iter::once(word.to_owned()).chain(named).collect();
-    if keys.len() > NAMED_APIS {
-        subject.push(format!("and {} more", keys.len() - NAMED_APIS));
+    let mut subject: Vec<String> = std::iter::once(act.to_owned()).chain(named).collect();
+    if keys.len() > NAMED_KEYS {
+        subject.push(format!("and {} more", keys.len() - NAMED_KEYS));
     }
     subject.join(", ")
 }

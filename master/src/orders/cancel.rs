@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_messages::{Jid, MinionJobState};
+use saline_messages::{Jid, MinionJobState, OrderWarning};
 
 use super::OrderError;
 use crate::authorize::{About, Action, Principal};
@@ -21,7 +21,7 @@ pub struct CancelOrder {
 }
 
 impl CancelOrder {
-    /// Cancels a job, if the principal may: the request is stored when this returns.
+    /// Cancels a job, if the principal may: the request is stored when this returns what the operator is warned of.
     ///
     /// # Errors
     /// When there is no such job, the principal may not cancel it, or the job store fails.
@@ -29,7 +29,7 @@ impl CancelOrder {
         &self,
         principal: &Principal,
         jid: &Jid,
-    ) -> Result<(), OrderError> {
+    ) -> Result<Vec<OrderWarning>, OrderError> {
         let no_such_job = || OrderError::NoSuchJob(jid.clone());
         let owner = self.jobs.owner(jid).await?.ok_or_else(no_such_job)?;
         let details = Details {
@@ -41,7 +41,7 @@ impl CancelOrder {
             .decisions
             .decide(principal, Action::CancelJob, about, details);
         let allowed = decided.await.map_err(OrderError::NotAllowed)?;
-        allowed.synced().await;
+        let warnings = allowed.synced().await;
         let queued = self.jobs.cancel(jid).await?.ok_or_else(no_such_job)?;
         tracing::info!("{}: cancelled job {jid}", principal.log_name());
         for id in queued {
@@ -51,6 +51,6 @@ impl CancelOrder {
         }
         // Minions learn of it with their next heartbeat, and send one now.
         self.publisher.request_heartbeats().await;
-        Ok(())
+        Ok(warnings)
     }
 }

@@ -13,8 +13,6 @@ use saline_exec::{Description, End, Environment, Launcher, Process, Streams};
 use saline_messages::MAX_PILLAR;
 use saline_protocol::transport::Clock;
 
-use super::external::Entries;
-
 /// How long a command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,6 +25,9 @@ const MAX_SAID: usize = 4096;
 
 /// The most characters that an error shows of a program's name, and of what it said.
 const SHOWN: usize = 200;
+
+/// The entries of a source.
+pub(super) type Entries = Vec<(String, Value)>;
 
 /// Runs a command, and reads the mapping that it prints.
 ///

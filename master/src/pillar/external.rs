@@ -10,7 +10,7 @@ use saline_jailed_files::{InnerPath, ListingLimits, OpenError, Root};
 use saline_messages::MAX_PILLAR;
 use saline_targeting::{Assignments, Candidate, Inclusion, Nodegroups, Target, TargetKind};
 
-use super::cmd_json::cmd_json;
+use super::cmd_json::{Entries, cmd_json};
 use crate::facts::Trusted;
 
 /// What a folder of `file_tree` may hold.
@@ -25,9 +25,6 @@ pub(super) struct Names<'a> {
     pub(super) assignments: &'a Assignments,
     pub(super) trusted_grains: &'a BTreeSet<String>,
 }
-
-/// The entries of a source.
-pub(super) type Entries = Vec<(String, Value)>;
 
 /// What a source of `ext_pillar` contributes to the pillar of a minion.
 #[derive(Debug, Default)]

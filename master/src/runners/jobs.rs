@@ -195,7 +195,8 @@ pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
                 None => no_such_job(jid),
             });
         }
-        cancelled => cancelled?,
+        // The run itself was warned of the same.
+        cancelled => drop(cancelled?),
     }
     let waits = |run: &Run, (minion, state): &State| {
         *state == MinionJobState::Offered && run.is_alive(minion)

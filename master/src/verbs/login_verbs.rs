@@ -151,6 +151,7 @@ impl LoginVerbs {
             ));
         };
         if let Some(login) = ended? {
+            self.decisions.note_logout(principal, &login.user).await;
             tracing::info!(
                 "{}: user {} is logged out",
                 principal.log_name(),

@@ -111,7 +111,7 @@ impl OperatorVerbs {
             OperatorRequest::Runner(request) => self.runners.carry_out(principal, request).await,
             OperatorRequest::Cancel { jid } => {
                 let cancelled = self.cancel.carry_out(principal, &jid).await;
-                cancelled.map_or_else(refused, |()| Ok(OperatorReply::Cancelling))
+                cancelled.map_or_else(refused, |warnings| Ok(OperatorReply::Cancelling(warnings)))
             }
             OperatorRequest::Keys(request) => self.keys.carry_out(principal, request).await,
             OperatorRequest::MatchTarget {
@@ -150,7 +150,10 @@ impl OperatorVerbs {
             OperatorRequest::Upload(request) => {
                 Ok(self.uploads.carry_out(principal, request).await)
             }
-            OperatorRequest::Ping => Ok(OperatorReply::Pong(principal.name())),
+            OperatorRequest::Ping => Ok(match allowed(About::Nothing) {
+                Ok(()) => OperatorReply::Pong(principal.name()),
+                Err(why) => OperatorReply::NotAllowed(why),
+            }),
             OperatorRequest::Login(request) => self.logins.log_in(principal, request).await,
             OperatorRequest::Logout(token) => self.logins.log_out(principal, token).await,
             // A request in the name of a user stands in no other one.

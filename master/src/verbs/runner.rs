@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use saline_channel::record::OVERHEAD;
 use saline_messages::{
-    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
+    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerCall, RunnerReply, RunnerRequest,
 };
 use saline_protocol::transport::Context;
 
 use crate::authorize::{About, Action, Principal};
-use crate::decisions::Decisions;
+use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
 use crate::runners::{Phase, RunState, Runners};
 
@@ -36,44 +36,20 @@ impl RunnerVerb {
     pub(crate) async fn carry_out(
         &self,
         principal: &Principal,
-        mut request: RunnerRequest,
+        request: RunnerRequest,
     ) -> Result<OperatorReply, StoreError> {
         let owner = principal.owner();
         let find = |request_id: RequestId| self.runners.find(&owner, request_id);
-        let (mut secrets, mut warnings) = (None, Vec::new());
-        let action = match &mut request {
-            RunnerRequest::Run(call) => {
-                // A request that is repeated to wait is about a run that was allowed.
-                if find(call.request_id).is_none() {
-                    // Before anything is written about the run.
-                    secrets = match self.runners.set_secrets_apart(call) {
-                        Ok(secrets) => secrets,
-                        Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
-                    };
-                    warnings = match self.decisions.decide_run(principal, call).await {
-                        Ok(warnings) => warnings,
-                        Err(why) => return Ok(OperatorReply::NotAllowed(why)),
-                    };
-                }
-                None
-            }
-            RunnerRequest::Part { .. }
-            | RunnerRequest::Kill { .. }
-            | RunnerRequest::Keep { .. } => Some(Action::OwnRun),
-        };
-        if let Some(action) = action {
-            let authorizer = &self.decisions.authorizer;
-            if let Err(refusal) = authorizer.authorize(principal, action, About::Nothing) {
-                return Ok(OperatorReply::NotAllowed(refusal.line));
-            }
+        let authorizer = &self.decisions.authorizer;
+        if let RunnerRequest::Part { .. } | RunnerRequest::Keep { .. } = &request
+            && let Err(refusal) = authorizer.authorize(principal, Action::OwnRun, About::Nothing)
+        {
+            return Ok(OperatorReply::NotAllowed(refusal.line));
         }
         let reply = match request {
             RunnerRequest::Run(call) => {
-                let is_async = call.is_async;
-                match self.runners.begin(principal, call, secrets, warnings) {
-                    Ok(run) => return Ok(self.wait(&run, is_async).await),
-                    Err(why) => RunnerReply::Refused(why),
-                }
+                let is_known = find(call.request_id).is_some();
+                return Ok(self.run(principal, call, is_known).await);
             }
             RunnerRequest::Part { request_id, offset } => {
                 let end = find(request_id).and_then(|run| run.end());
@@ -81,23 +57,69 @@ impl RunnerVerb {
                 let part = part.filter(|part| !part.bytes.is_empty());
                 part.map_or(RunnerReply::NoSuchRun, RunnerReply::Part)
             }
-            RunnerRequest::Kill { request_id } => match find(request_id) {
-                Some(run) => {
-                    tracing::info!("{} {}: {} ends it", run.kind, run.jid, principal.log_name());
-                    run.kill.cancel();
-                    RunnerReply::Done(run.jid.clone())
-                }
-                None => RunnerReply::NoSuchRun,
-            },
+            RunnerRequest::Kill { request_id } => {
+                return Ok(self.kill(principal, find(request_id)).await);
+            }
             RunnerRequest::Keep { request_id } => match find(request_id) {
                 Some(run) => {
                     self.runners.keep(&run).await?;
-                    RunnerReply::Done(run.jid.clone())
+                    RunnerReply::Kept(run.jid.clone())
                 }
                 None => RunnerReply::NoSuchRun,
             },
         };
         Ok(OperatorReply::Runner(reply))
+    }
+
+    /// Begins a run, or waits for one that is known by its request.
+    async fn run(
+        &self,
+        principal: &Principal,
+        mut call: RunnerCall,
+        is_known: bool,
+    ) -> OperatorReply {
+        let (mut secrets, mut warnings) = (None, Vec::new());
+        // A request that is repeated to wait is about a run that was allowed.
+        if !is_known {
+            // Before anything is written about the run.
+            secrets = match self.runners.set_secrets_apart(&mut call) {
+                Ok(secrets) => secrets,
+                Err(error) => return OperatorReply::Failed(error.to_string()),
+            };
+            warnings = match self.decisions.decide_run(principal, &call).await {
+                Ok(warnings) => warnings,
+                Err(why) => return OperatorReply::NotAllowed(why),
+            };
+        }
+        let is_async = call.is_async;
+        match self.runners.begin(principal, call, secrets, warnings) {
+            Ok(run) => self.wait(&run, is_async).await,
+            Err(why) => OperatorReply::Runner(RunnerReply::Refused(why)),
+        }
+    }
+
+    /// Ends a run of the principal before it is done.
+    async fn kill(&self, principal: &Principal, run: Option<Arc<RunState>>) -> OperatorReply {
+        let details = Details {
+            subject: run.as_ref().map(|run| format!("end of run {}", run.jid)),
+            ..Details::default()
+        };
+        let decisions = &self.decisions;
+        let decided = decisions.decide(principal, Action::OwnRun, About::Nothing, details);
+        let allowed = match decided.await {
+            Ok(allowed) => allowed,
+            Err(why) => return OperatorReply::NotAllowed(why),
+        };
+        let warnings = allowed.synced().await;
+        let reply = match run {
+            Some(run) => {
+                tracing::info!("{} {}: {} ends it", run.kind, run.jid, principal.log_name());
+                run.kill.cancel();
+                RunnerReply::Ending(warnings)
+            }
+            None => RunnerReply::NoSuchRun,
+        };
+        OperatorReply::Runner(reply)
     }
 
     /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.

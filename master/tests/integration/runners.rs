@@ -56,7 +56,7 @@ async fn a_request_that_is_repeated_begins_one_run() {
     assert_eq!(under_way(&operator).await, 1);
     let request_id = endless.request_id;
     let kill = || ask(&operator, RunnerRequest::Kill { request_id });
-    assert_eq!(kill().await, RunnerReply::Done(jid.clone()));
+    assert_eq!(kill().await, RunnerReply::Ending(Vec::new()));
     let waited = RunnerCall {
         is_async: false,
         ..endless
@@ -69,7 +69,7 @@ async fn a_request_that_is_repeated_begins_one_run() {
     assert!(!ended.success);
     assert_eq!(under_way(&operator).await, 0);
     // What has ended can be ended once more, and what never was cannot.
-    assert_eq!(kill().await, RunnerReply::Done(jid));
+    assert_eq!(kill().await, RunnerReply::Ending(Vec::new()));
     let request_id = RequestId([3; 16]);
     for request in [
         RunnerRequest::Kill { request_id },
@@ -154,7 +154,7 @@ async fn a_run_is_kept_that_its_operator_leaves() {
     let kill = async {
         loop {
             match ask(&operator, keep(left.request_id)).await {
-                RunnerReply::Done(jid) => break jid,
+                RunnerReply::Kept(jid) => break jid,
                 // It is not begun yet.
                 RunnerReply::NoSuchRun => tokio::task::yield_now().await,
                 other => panic!("{other:?}"),
@@ -167,7 +167,7 @@ async fn a_run_is_kept_that_its_operator_leaves() {
     end(&operator, left).await;
     let ended = call("config.get", &["timeout", "mine"]);
     end(&operator, ended.clone()).await;
-    let RunnerReply::Done(other) = ask(&operator, keep(ended.request_id)).await else {
+    let RunnerReply::Kept(other) = ask(&operator, keep(ended.request_id)).await else {
         panic!("it is not kept");
     };
     for (jid, expected) in [

@@ -2,7 +2,7 @@
 //! crashes, restored copies and time: whatever happens, what is said of a job is true in the end.
 //!
 //! The parts are the real ones; the network between them is this file, and the master's time is moved by
-//! hand.
+//! hand. It is one model with its checks, so it is long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

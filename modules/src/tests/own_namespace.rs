@@ -1,4 +1,5 @@
-//! Tests that change the machine: each runs in a process of its own, in a mount namespace where `/etc` is a copy.
+//! Tests that change the machine: each runs in a process of its own, in a mount namespace where `/etc` is a copy. They share what
+//! makes that namespace, which is why they stand in one file.
 
 use std::process::Command;
 

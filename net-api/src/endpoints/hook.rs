@@ -144,8 +144,8 @@ mod tests {
     use tower_service::Service as _;
 
     use super::*;
+    use crate::credential_headers::SENSITIVE_HEADERS;
     use crate::endpoints::layered;
-    use crate::login::SENSITIVE_HEADERS;
 
     #[tokio::test]
     async fn an_event_does_not_hold_the_token_of_the_request() {

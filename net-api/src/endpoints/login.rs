@@ -15,11 +15,12 @@ use saline_client::transport::Clock;
 use tokio::sync::oneshot;
 
 use crate::api::Api;
+use crate::credential_headers::TOKEN_HEADER;
 use crate::error::ApiError;
 use crate::format::Format;
 use crate::forwarded::{ClientSource, OwnOrigin};
 use crate::limits::LOGIN_TIMEOUT;
-use crate::login::{LoginOrigin, TOKEN_HEADER, set_cookie, write};
+use crate::login::{LoginOrigin, set_cookie, write};
 use crate::lowstate::{self, Chunk};
 use crate::temporary_login::TemporaryLogin;
 use crate::throttled_logins::SourceAndUser;

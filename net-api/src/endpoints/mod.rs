@@ -31,9 +31,9 @@ use tower_http::sensitive_headers::SetSensitiveHeadersLayer;
 
 use crate::api::Api;
 use crate::cors;
+use crate::credential_headers::SENSITIVE_HEADERS;
 use crate::deadline;
 use crate::error::ApiError;
-use crate::login::SENSITIVE_HEADERS;
 use crate::request_log;
 
 /// Returns the paths of the API with what answers them.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use saline_functions::Failure;
@@ -103,7 +103,7 @@ pub(super) fn ask<T>(
         TIME_TO_ANSWER
     };
     runtime.block_on(async {
-        let stop = rustix::io::dup(&job.host.stop).map_err(|error| no_runtime(error.into()))?;
+        let stop = job.host.stop.as_fd().try_clone_to_owned().map_err(no_runtime)?;
         let stop = watched(stop).map_err(no_runtime)?;
         let answer = async {
             let systemd = timeout(TIME_TO_ANSWER, Systemd::connect()).await;

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use saline_protocol::transport::Instant;
 use tokio::sync::Notify;
 
-use super::connection::Key;
 use super::cookie::{COOKIE, Cookie, Cookies};
 use super::datagram::{Datagram, VERSION};
+use super::key::Key;
 use crate::lock;
 
 /// Connections that may wait at once. Clients ask again.

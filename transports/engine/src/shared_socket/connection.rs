@@ -1,7 +1,6 @@
 //! A virtual connection: both directions, and the wakers of the two halves of its pipe.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -11,16 +10,10 @@ use tokio::io::ReadBuf;
 use super::cookie::{COOKIE, Cookie};
 use super::datagram::{ConnectionId, DATA_OVERHEAD, Datagram, VERSION, encode};
 use super::driver::Driver;
+use super::key::Key;
 use super::receiving::{Receiving, Took};
 use super::sending::{Sending, TimedOut};
 use crate::lock;
-
-/// The key of a connection in a table: its peer's address, and the number that its client chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) address: SocketAddr,
-    pub(super) client: u64,
-}
 
 /// One end of a virtual connection.
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use saline_protocol::transport::Context;
 
-use super::connection::{Connection, Key};
+use super::connection::Connection;
 use super::driver::Driver;
+use super::key::Key;
 use super::pipe::VirtualPipe;
 use super::{DatagramSocket, LONGEST_WAIT, random};
 use crate::Attempts;

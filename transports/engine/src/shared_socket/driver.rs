@@ -14,8 +14,9 @@ use saline_protocol::transport::{Clock, Instant};
 use tokio::io::ReadBuf;
 
 use super::backlog::Backlog;
-use super::connection::{Connection, Key};
+use super::connection::Connection;
 use super::datagram::{Datagram, decode, encode};
+use super::key::Key;
 use super::{DatagramSocket, MOST_UNREAD};
 use crate::alarm::Alarm;
 use crate::lock;

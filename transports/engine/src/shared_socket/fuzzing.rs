@@ -14,9 +14,10 @@ use tokio::io::ReadBuf;
 
 use super::DatagramSocket;
 use super::backlog::Backlog;
-use super::connection::{Connection, Key};
+use super::connection::Connection;
 use super::datagram::{self, ConnectionId};
 use super::driver::{Driver, Turns};
+use super::key::Key;
 use super::listen::VirtualIncoming;
 use super::pipe::{VirtualPipe, VirtualReadPipe, VirtualWritePipe};
 use crate::lock;

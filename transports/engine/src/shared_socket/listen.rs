@@ -10,9 +10,10 @@ use saline_protocol::transport::{Context, Source};
 use tokio_util::sync::DropGuard;
 
 use super::backlog::Backlog;
-use super::connection::{Connection, Key};
+use super::connection::Connection;
 use super::datagram::{ConnectionId, Datagram, encode};
 use super::driver::Driver;
+use super::key::Key;
 use super::pipe::VirtualPipe;
 use super::{DatagramSocket, random};
 use crate::Lifetime;
