@@ -1,4 +1,5 @@
-//! The pages of `docs/`: their links lead somewhere, and the messages that they quote are printed by a program.
+//! The pages of `docs/`: their links lead somewhere, the source files that they name by a path are there, and the messages that they quote are
+//! printed by a program.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -70,6 +71,46 @@ fn every_link_leads_somewhere() {
         }
     }
     assert_eq!(broken, [""; 0]);
+}
+
+/// Whether a text between backticks is the path of a source file or folder from the root on, and not from a folder that was named before.
+fn is_path(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let in_folder = text.split_once('/').filter(|(first, _)| !first.is_empty());
+    text.chars().all(is_plain)
+        && (text.ends_with(".rs") || text.ends_with('/'))
+        && in_folder
+            .is_some_and(|(first, rest)| rest.starts_with("src/") || root().join(first).is_dir())
+}
+
+#[test]
+fn every_file_that_is_named_is_there() {
+    let mut missing = Vec::new();
+    for path in pages() {
+        // It names files of its reader's own crate.
+        if path.ends_with("writing-a-transport.md") {
+            continue;
+        }
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            let names: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
+            // A line may name a folder first, and then what is in it.
+            let of_ours = names.iter().filter(|name| !name.starts_with('/'));
+            let whole = of_ours.map(|name| root().join(name));
+            let mut folders: Vec<PathBuf> = vec![root().to_owned()];
+            for there in whole.filter(|path| path.exists()) {
+                let inside = there.ancestors().take_while(|folder| *folder != root());
+                folders.extend(inside.map(Path::to_owned));
+            }
+            let is_there = |name: &&&str| folders.iter().any(|folder| folder.join(name).exists());
+            let named = names.iter().filter(|name| is_path(name));
+            missing.extend(
+                named
+                    .filter(|name| !is_there(name))
+                    .map(|name| format!("{}: {name}", path.display())),
+            );
+        }
+    }
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]

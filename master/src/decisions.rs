@@ -200,24 +200,30 @@ impl Decisions {
         }
     }
 
-    /// Notes that the principal ended the login of a user. It has ended also when that cannot be noted.
-    pub(crate) async fn note_logout(&self, principal: &Principal, user: &str) {
+    /// Notes that the principal ended something, as `rule` allows it: a run of its own, or the login of a user. That has ended also when it
+    /// cannot be noted. Returns what the principal is warned of.
+    pub(crate) async fn note_end(
+        &self,
+        principal: &Principal,
+        action: &str,
+        rule: &str,
+        details: Details<'_>,
+    ) -> Vec<OrderWarning> {
         let pending = self.audit.append(Record {
             principal: principal.to_string(),
-            action: "log out",
-            details: Details {
-                subject: Some(format!("user {user}")),
-                ..Details::default()
-            },
-            outcome: Outcome::Allowed {
-                rule: "who has the token of a login may end it",
-            },
+            action,
+            details,
+            outcome: Outcome::Allowed { rule },
             goes_on_without: true,
         });
-        if let Some(pending) = pending.await {
-            // The thread of the audit file logs why it failed.
-            let _ = pending.synced().await;
-        }
+        let Some(pending) = pending.await else {
+            return Vec::new();
+        };
+        // The thread of the audit file logs why it failed.
+        let missing = pending.synced().await.err().into_iter();
+        missing
+            .map(|AuditError(why)| OrderWarning::NotAudited(why))
+            .collect()
     }
 
     /// Notes that a user of this machine got no session.

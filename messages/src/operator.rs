@@ -297,8 +297,8 @@ pub enum OrderWarning {
          by ids, or by roles that you assign"
     )]
     SecretsByClaims,
-    /// The order has no line in the audit file, which cannot be written, for this reason. Orders of local root alone go on
-    /// without one.
+    /// The order has no line in the audit file, which cannot be written, for this reason. Orders of local root go on without one, and
+    /// so do ends of runs.
     #[error("this order has no line in the audit file, which cannot be written: {0}")]
     NotAudited(String),
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use saline_client::messages::OrderWarning;
 use saline_client::{Client, JobSpec, RunnerSpec};
 use saline_config::MasterConfig;
-use saline_testing::Fleet;
+use saline_testing::{Fleet, TEST_TIMEOUT};
 
 /// The lines of this action.
 fn lines_of(fleet: &Fleet, action: &str) -> Vec<String> {
@@ -30,20 +30,33 @@ struct Ended {
 }
 
 fn cancel_and_end(fleet: &Fleet) -> Ended {
+    fleet.minions["m1"].signal(Signal::STOP);
     let registry = saline_transports::registry();
     let schemes: Vec<&str> = registry.schemes().collect();
     let config = MasterConfig::load(&fleet.config(), &schemes)
         .unwrap()
         .config;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build().unwrap().block_on(async {
+    let ended = runtime.enable_all().build().unwrap().block_on(async {
         let client = Client::connect(&config, &registry).await.unwrap();
         let job = JobSpec::glob("m1", "test.ping").unwrap();
         let job = client.run_async(job).await.unwrap().jid.unwrap();
         let of_job = client.cancel(&job).await.unwrap();
-        let run = client.runner(RunnerSpec::new("manage.up")).unwrap();
-        let (jid, _) = run.end_with_jid().await.unwrap();
-        let of_run = run.kill().await.unwrap().unwrap();
+        // It asks the minion, which does not answer.
+        let run = RunnerSpec::new("doc.execution").with_timeout(Some(TEST_TIMEOUT * 10));
+        let run = client.runner(run).unwrap();
+        let kill = async {
+            loop {
+                match run.kill().await.unwrap() {
+                    Some(warnings) => break warnings,
+                    // It is not begun yet.
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let (ended, of_run) = tokio::join!(run.end_with_jid(), kill);
+        let (jid, _) = ended.unwrap();
+        assert_eq!(run.kill().await.unwrap(), Some(Vec::new()));
         client.shutdown().await;
         Ended {
             job: job.to_string(),
@@ -51,7 +64,9 @@ fn cancel_and_end(fleet: &Fleet) -> Ended {
             run: jid.to_string(),
             of_run,
         }
-    })
+    });
+    fleet.minions["m1"].signal(Signal::CONT);
+    ended
 }
 
 #[test]
@@ -123,9 +138,13 @@ fn what_ends_a_job_or_a_run_has_a_line_and_that_of_a_key_names_its_fingerprint()
     assert_eq!((ended.of_job, ended.of_run), (Vec::new(), Vec::new()));
     let cancelled = lines_of(&fleet, "cancel a job").join("\n");
     assert!(cancelled.contains(&ended.job), "{cancelled}");
-    let subject = format!(r#""subject": "end of run {}""#, ended.run);
-    let runs = lines_of(&fleet, "read or end its own run").join("\n");
-    assert!(runs.contains(&subject), "{runs}");
+    let subject = format!(r#""subject": "run {}""#, ended.run);
+    let runs = lines_of(&fleet, "end its own run");
+    assert!(runs.len() == 1 && runs[0].contains(&subject), "{runs:?}");
+    assert!(
+        runs[0].contains(r#""function": "doc.execution""#),
+        "{runs:?}"
+    );
 
     let fingers = fleet.run("saline-key", &["-f", "m1", "--out", "json"]);
     let fingers = fingers.expect(0).stdout;

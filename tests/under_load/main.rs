@@ -1,5 +1,5 @@
-//! Daemons under faults, and under a load that strangers make. These take the whole machine, so they are apart from
-//! `end_to_end`: runs of faults beside each other, since they wait most of their time, and each load alone.
+//! Daemons under faults, and under a load that minions and strangers make. They are apart from `end_to_end` since the loads take the
+//! whole machine: each of them runs alone, and the faults, which wait most of their time, beside each other.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
@@ -19,6 +19,11 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
 }
 
 /// Waits until none runs that has to be alone.
-fn beside_others() -> RwLockReadGuard<'static, ()> {
+async fn beside_others() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().await
+}
+
+/// The same, for a test that is not asynchronous.
+fn blocking_beside_others() -> RwLockReadGuard<'static, ()> {
     TURNS.blocking_read()
 }

@@ -31,15 +31,16 @@ use fault::Fault;
 use mutant::{Mutant, Which};
 use wire_fault::WireFault;
 
-/// Held by who needs the machine for himself: what is right must not fail because of what others
-/// load it with, and what is wrong takes all of it.
+/// Written by tests that need the machine for themselves: what is right must not fail because of what others load it with, and what
+/// is wrong takes all of it. Read by those that wait most of their time.
 static MACHINE: RwLock<()> = RwLock::new(());
 
+/// Waits until no other test of this program runs.
 fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by who waits most of his time, and loads the machine no more than others of his kind bear.
+/// Waits until no test runs that needs the machine for itself.
 fn beside_others() -> RwLockReadGuard<'static, ()> {
     MACHINE.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -28,7 +28,8 @@ pub(crate) struct Details<'a> {
     pub(crate) target: Option<&'a Target>,
     /// The minions that it is about.
     pub(crate) minions: Option<&'a [MinionId]>,
-    /// The job that is published or cancelled, the change that is made to keys, or the tag of the event that a hook fires.
+    /// The job that is published or cancelled, the run that is ended, the user who logs in or out, the files that are handed in, the
+    /// change that is made to keys, or the tag of the event that a hook fires.
     pub(crate) subject: Option<String>,
     /// The request, so that a repeated one shows as one.
     pub(crate) request: Option<RequestId>,

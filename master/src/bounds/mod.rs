@@ -4,8 +4,8 @@
 //! accepted minion may ask stands in one [`account`], on which all of its verbs draw, and what a local user or an operator may ask
 //! in one of the [`OperatorBudgets`]. What minions have in memory or on the
 //! disk is bounded by places too, counted in bytes: in the queue of the [event bus](saline_event_bus::FairQueue), where each waits for its turn, and as
-//! [`shares`] of a store, where the largest loses its oldest. Two bounds count requests alone: a minion has [so many under way](ConcurrencyLimit), and the
-//! requests that wait for events give up their places [to those who have fewer](EventWaits), of which local root has a reserve.
+//! [`shares`] of a store, where the largest loses its oldest. Two bounds count requests: a minion has [so many under way](ConcurrencyLimit), and of those
+//! that [wait for events](EventWaits) whoever has most makes room for the others. Some of the latter places are kept for local root.
 
 pub(crate) mod account;
 mod account_limits;

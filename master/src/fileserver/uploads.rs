@@ -1,8 +1,9 @@
 //! Uploads: the files that operators hand in for the minions of a job, in `cachedir/uploads/ID/NUMBER`.
 //!
 //! The id of an upload is random, and the job tells it to its minions as a secret: who knows it may fetch the files. An upload is
-//! removed by the operator's program when the job has ended, and otherwise after a day. Only the master that began an upload takes
-//! parts of it: the command that sends them is there to be run again, so nothing about it is kept over a restart.
+//! removed by the operator's program when the job has ended, and otherwise after a day. Only the process that
+//! began an upload takes parts of it, since who began it and which parts came is in memory alone: the command that sends them is there to be
+//! run again. Files that are whole are handed out after a restart too.
 
 use std::collections::HashMap;
 use std::io;

@@ -13,7 +13,7 @@ use saline_protocol::transport::Context;
 use super::netapi_clients;
 use crate::authorize::{About, Action, ExternalUser, Principal};
 use crate::clock::MasterClock;
-use crate::decisions::Decisions;
+use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
 use crate::logins::{Checked, Credentials, Login, LoginOutcome, LoginStore, NewLogin};
 use crate::settings::LiveSettings;
@@ -151,7 +151,14 @@ impl LoginVerbs {
             ));
         };
         if let Some(login) = ended? {
-            self.decisions.note_logout(principal, &login.user).await;
+            let details = Details {
+                subject: Some(format!("user {}", login.user)),
+                ..Details::default()
+            };
+            let rule = "who has the token of a login may end it";
+            let noted = self.decisions.note_end(principal, "log out", rule, details);
+            // The reply to a logout has no warnings.
+            drop(noted.await);
             tracing::info!(
                 "{}: user {} is logged out",
                 principal.log_name(),

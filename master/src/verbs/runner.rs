@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use saline_channel::record::OVERHEAD;
 use saline_messages::{
-    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerCall, RunnerReply, RunnerRequest,
+    EndedRun, OperatorReply, OrderWarning, RefusedVerb, RequestId, RunnerCall, RunnerReply,
+    RunnerRequest,
 };
 use saline_protocol::transport::Context;
 
@@ -41,7 +42,9 @@ impl RunnerVerb {
         let owner = principal.owner();
         let find = |request_id: RequestId| self.runners.find(&owner, request_id);
         let authorizer = &self.decisions.authorizer;
-        if let RunnerRequest::Part { .. } | RunnerRequest::Keep { .. } = &request
+        // Whether it may begin is decided when the call is known.
+        let is_about_own = !matches!(request, RunnerRequest::Run(_));
+        if is_about_own
             && let Err(refusal) = authorizer.authorize(principal, Action::OwnRun, About::Nothing)
         {
             return Ok(OperatorReply::NotAllowed(refusal.line));
@@ -57,9 +60,10 @@ impl RunnerVerb {
                 let part = part.filter(|part| !part.bytes.is_empty());
                 part.map_or(RunnerReply::NoSuchRun, RunnerReply::Part)
             }
-            RunnerRequest::Kill { request_id } => {
-                return Ok(self.kill(principal, find(request_id)).await);
-            }
+            RunnerRequest::Kill { request_id } => match find(request_id) {
+                Some(run) => RunnerReply::Ending(self.kill(principal, request_id, &run).await),
+                None => RunnerReply::NoSuchRun,
+            },
             RunnerRequest::Keep { request_id } => match find(request_id) {
                 Some(run) => {
                     self.runners.keep(&run).await?;
@@ -98,28 +102,28 @@ impl RunnerVerb {
         }
     }
 
-    /// Ends a run of the principal before it is done.
-    async fn kill(&self, principal: &Principal, run: Option<Arc<RunState>>) -> OperatorReply {
+    /// Ends a run of the principal before it is done. Returns what the principal is warned of.
+    async fn kill(
+        &self,
+        principal: &Principal,
+        request_id: RequestId,
+        run: &RunState,
+    ) -> Vec<OrderWarning> {
+        // A request that is repeated, or that comes after the end, ends nothing.
+        if run.kill.is_cancelled() || run.end().is_some() {
+            return Vec::new();
+        }
+        run.kill.cancel();
+        tracing::info!("{} {}: {} ends it", run.kind, run.jid, principal.log_name());
         let details = Details {
-            subject: run.as_ref().map(|run| format!("end of run {}", run.jid)),
+            function: Some(&run.fun),
+            subject: Some(format!("run {}", run.jid)),
+            request: Some(request_id),
             ..Details::default()
         };
-        let decisions = &self.decisions;
-        let decided = decisions.decide(principal, Action::OwnRun, About::Nothing, details);
-        let allowed = match decided.await {
-            Ok(allowed) => allowed,
-            Err(why) => return OperatorReply::NotAllowed(why),
-        };
-        let warnings = allowed.synced().await;
-        let reply = match run {
-            Some(run) => {
-                tracing::info!("{} {}: {} ends it", run.kind, run.jid, principal.log_name());
-                run.kill.cancel();
-                RunnerReply::Ending(warnings)
-            }
-            None => RunnerReply::NoSuchRun,
-        };
-        OperatorReply::Runner(reply)
+        self.decisions
+            .note_end(principal, "end its own run", "its own", details)
+            .await
     }
 
     /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.

@@ -43,7 +43,7 @@ const BOOKS: [&str; 20] = [
 const BOUNDED: [&str; 3] = ["in time", "waited", "presence"];
 
 fn twenty_seconds_of_faults(transport: &str) {
-    let _turn = crate::beside_others();
+    let _turn = crate::blocking_beside_others();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
     let seed = seed_of_the_day();
@@ -135,7 +135,7 @@ fn servers_of_nats_end_with_a_run_that_is_killed() {
     if NatsServer::program().is_none() {
         return;
     }
-    let _turn = crate::beside_others();
+    let _turn = crate::blocking_beside_others();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-chaos"));
     command.args(["--transport", "nats", "--seconds", "60", "--minions", "2"]);
     let mut run = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::null())).unwrap();

@@ -81,7 +81,7 @@ fn assert_returned(fleet: &Fleet, jid: &str, bytes: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn missed_jobs_returns_and_lists_pass_where_messages_are_small_and_the_link_is_slow() {
-    let _turn = crate::TURNS.read().await;
+    let _turn = crate::beside_others().await;
     const MISSED: usize = 18;
     let (mut fleet, link) = fleet_with_link("max_message_size: 65536\n").await;
     // Together they are larger than a message.
@@ -105,7 +105,7 @@ async fn missed_jobs_returns_and_lists_pass_where_messages_are_small_and_the_lin
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_large_return_is_not_sent_again_and_again_over_a_slow_link() {
-    let _turn = crate::TURNS.read().await;
+    let _turn = crate::beside_others().await;
     let (mut fleet, link) = fleet_with_link("").await;
     let jid = publish_large(&fleet, RETURNED);
     start_behind(&mut fleet, &link);
@@ -118,7 +118,7 @@ async fn a_large_return_is_not_sent_again_and_again_over_a_slow_link() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn saline_waits_while_parts_of_a_return_arrive_over_a_slow_link() {
-    let _turn = crate::TURNS.read().await;
+    let _turn = crate::beside_others().await;
     const BYTES: usize = 162_000;
     let (mut fleet, link) = fleet_with_link("").await;
     start_behind(&mut fleet, &link);
