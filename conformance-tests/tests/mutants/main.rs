@@ -76,7 +76,7 @@ fn failure(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Option<Stri
 const ONLY: &str = "SALINE_MUTANTS";
 
 /// Mutants, or requirements of one, that run at once: most of their time they wait.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 24;
 
 /// What `run` comes to for every one of `all`, in their order.
 fn beside_each_other<I: Sync, T: Send>(all: &[I], run: impl Fn(&I) -> T + Sync) -> Vec<T> {
