@@ -34,10 +34,7 @@ impl AllowedOrder {
 
     /// Returns what the operator is warned of.
     pub(crate) fn warnings(&self) -> Vec<OrderWarning> {
-        let missing = self.missing.iter();
-        missing
-            .map(|AuditError(why)| OrderWarning::NotAudited(why.clone()))
-            .collect()
+        self.missing.iter().map(not_audited).collect()
     }
 
     /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it. Returns
@@ -220,9 +217,12 @@ impl Decisions {
             return Vec::new();
         };
         // The thread of the audit file logs why it failed.
-        let missing = pending.synced().await.err().into_iter();
-        missing
-            .map(|AuditError(why)| OrderWarning::NotAudited(why))
+        pending
+            .synced()
+            .await
+            .err()
+            .iter()
+            .map(not_audited)
             .collect()
     }
 
@@ -239,6 +239,11 @@ impl Decisions {
         });
         log_refusal(refusal, noted.await.as_ref());
     }
+}
+
+/// Returns the warning that an order has no line in the audit file.
+fn not_audited(AuditError(why): &AuditError) -> OrderWarning {
+    OrderWarning::NotAudited(why.clone())
 }
 
 /// Logs a refusal as a warning, unless it has no line in the audit file: then it is only counted there.

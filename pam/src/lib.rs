@@ -13,8 +13,8 @@
 //! | `conversation` | one check: the account of PAM, and the password for whatever a module asks |
 //! | `library` | the functions of libpam, which is loaded when the first check begins |
 //!
-//! The program is started without `saline-exec`, by which everything else is: it begins before the master has an event loop and before
-//! it gives up root, and it runs what this crate says and no command.
+//! The program is started without `saline-exec`, by which everything else is: it begins before the
+//! master gives up the rights of root, and it runs what this crate says and no command.
 //!
 //! The service is named `saline`: `/etc/pam.d/saline` says how it checks.
 

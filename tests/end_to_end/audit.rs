@@ -9,8 +9,8 @@ use saline_client::{Client, JobSpec, RunnerSpec};
 use saline_config::MasterConfig;
 use saline_testing::{Fleet, TEST_TIMEOUT};
 
-/// The lines of this action.
-fn lines_of(fleet: &Fleet, action: &str) -> Vec<String> {
+/// Returns the lines of the audit file about this action.
+pub(crate) fn lines_of(fleet: &Fleet, action: &str) -> Vec<String> {
     let file = fleet.path("master/var/log/saline/master-audit.log");
     let text = fs::read_to_string(file).unwrap_or_default();
     let action = format!(r#""action": "{action}""#);
@@ -21,7 +21,7 @@ fn lines_of(fleet: &Fleet, action: &str) -> Vec<String> {
         .collect()
 }
 
-/// What local root is warned of, by a program of its own, when it cancels a job and when it ends a run.
+/// A job that was cancelled and a run that was ended, each with its jid and the warnings of the master.
 struct Ended {
     job: String,
     of_job: Vec<OrderWarning>,
@@ -29,6 +29,7 @@ struct Ended {
     of_run: Vec<OrderWarning>,
 }
 
+/// Cancels a job of `m1` and ends a run, as local root, while `m1` does not answer.
 fn cancel_and_end(fleet: &Fleet) -> Ended {
     fleet.minions["m1"].signal(Signal::STOP);
     let registry = saline_transports::registry();

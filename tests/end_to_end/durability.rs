@@ -15,11 +15,7 @@ saline_testing::over_each_transport!(
 
 /// The rows of returns in the master's store, whichever process may have it open.
 fn stored_returns(fleet: &Fleet) -> i64 {
-    let files = std::fs::read_dir(fleet.path("master/var/lib/saline/master/jobs")).unwrap();
-    let paths = files.map(|file| file.unwrap().path());
-    let databases = paths.filter(|path| {
-        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
-    });
+    let databases = crate::job_store::partitions(fleet).into_iter();
     databases
         .map(|path| {
             let all = "SELECT count(*) FROM returns";

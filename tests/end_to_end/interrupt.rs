@@ -298,14 +298,7 @@ fn a_job_without_a_jid_is_told() {
     let fleet = Fleet::with_minions("tcp", &["m1"]);
     fleet.saline(&["m1", "test.ping"]).expect(0);
     // The master cannot commit the job, and so does not answer, while another process writes.
-    let file = std::fs::read_dir(fleet.path("master/var/lib/saline/master/jobs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        // Beside it is what the master knows of minions.
-        .find(|path| {
-            path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
-        })
-        .unwrap();
+    let file = crate::job_store::partitions(&fleet).pop().unwrap();
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let running = Running::start(&fleet, &["m1", "test.ping", "-l", "debug"]);

@@ -12,6 +12,16 @@ fn store(fleet: &Fleet) -> PathBuf {
     fleet.path("master/var/lib/saline/master/jobs")
 }
 
+/// Returns the files of the store that have jobs: beside them is what the master knows of minions.
+pub(crate) fn partitions(fleet: &Fleet) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(store(fleet)).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let is_partition = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
+    };
+    paths.filter(is_partition).collect()
+}
+
 #[test]
 fn a_backup_of_a_running_master_is_a_store_that_can_be_put_back() {
     let mut fleet = Fleet::with_minions("tcp", &["m1"]);
@@ -58,11 +68,7 @@ fn the_masters_time_is_set_back_after_a_start_with_a_clock_that_was_far_ahead() 
     fleet.saline(&["m1", "test.ping"]).expect(0);
     // As after a start with the clock ten days ahead: the newest file of the store is from then.
     assert_eq!(fleet.master.as_mut().unwrap().terminate(), Some(0));
-    let is_partition = |path: &PathBuf| {
-        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
-    };
-    let files = std::fs::read_dir(store(&fleet)).unwrap();
-    let file = files.map(|entry| entry.unwrap().path()).find(is_partition);
+    let file = partitions(&fleet).pop();
     let ahead = store(&fleet).join(format!("{}.sqlite", jid_at("10 days")));
     std::fs::rename(file.unwrap(), &ahead).unwrap();
     fleet.start_master();
@@ -99,13 +105,7 @@ fn a_check_of_a_running_master_says_what_is_damaged() {
     let check = fleet.run("saline-run", &["store.check"]).expect(0);
     let counts = "files:\n    1\njobs:\n    1\nproblems:\n    0\nreturns:\n    1\n";
     assert_eq!(check.stdout, counts);
-    let file = std::fs::read_dir(store(&fleet))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| {
-            path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
-        })
-        .unwrap();
+    let file = partitions(&fleet).pop().unwrap();
     rusqlite::Connection::open(&file)
         .unwrap()
         .execute("UPDATE returns SET jid = 1", [])

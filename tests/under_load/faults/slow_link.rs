@@ -81,8 +81,8 @@ fn assert_returned(fleet: &Fleet, jid: &str, bytes: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn missed_jobs_returns_and_lists_pass_where_messages_are_small_and_the_link_is_slow() {
-    let _turn = crate::beside_others().await;
     const MISSED: usize = 18;
+    let _turn = crate::beside_others().await;
     let (mut fleet, link) = fleet_with_link("max_message_size: 65536\n").await;
     // Together they are larger than a message.
     let rest = "x".repeat(4_000);
@@ -118,8 +118,8 @@ async fn a_large_return_is_not_sent_again_and_again_over_a_slow_link() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn saline_waits_while_parts_of_a_return_arrive_over_a_slow_link() {
-    let _turn = crate::beside_others().await;
     const BYTES: usize = 162_000;
+    let _turn = crate::beside_others().await;
     let (mut fleet, link) = fleet_with_link("").await;
     start_behind(&mut fleet, &link);
     fleet.minions["m1"].log.wait_for("subscribed", 1);

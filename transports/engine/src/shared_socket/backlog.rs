@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use saline_protocol::transport::Instant;
 use tokio::sync::Notify;
 
+use super::connection_key::ConnectionKey;
 use super::cookie::{COOKIE, Cookie, Cookies};
 use super::datagram::{Datagram, VERSION};
-use super::key::Key;
 use crate::lock;
 
 /// Connections that may wait at once. Clients ask again.
@@ -25,9 +25,9 @@ pub(super) struct Backlog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    waiting: VecDeque<Key>,
+    waiting: VecDeque<ConnectionKey>,
     /// Those that wait, or were accepted and are not connections yet.
-    pending: HashSet<Key>,
+    pending: HashSet<ConnectionKey>,
     is_closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Backlog {
     /// Takes a client's question. Returns what to answer at once.
     pub(super) fn take(
         &self,
-        key: Key,
+        key: ConnectionKey,
         (version, cookie): (u8, &Cookie),
         now: Instant,
     ) -> Option<Datagram<'static>> {
@@ -77,7 +77,7 @@ impl Backlog {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(super) async fn next(&self) -> Key {
+    pub(super) async fn next(&self) -> ConnectionKey {
         loop {
             if let Some(key) = lock(&self.inner).waiting.pop_front() {
                 return key;
@@ -87,7 +87,7 @@ impl Backlog {
     }
 
     /// One that was accepted is a connection now, or is none.
-    pub(super) fn release(&self, key: Key) {
+    pub(super) fn release(&self, key: ConnectionKey) {
         lock(&self.inner).pending.remove(&key);
     }
 
@@ -98,7 +98,7 @@ impl Backlog {
     }
 
     /// Takes no more. Returns those that wait.
-    pub(super) fn close(&self) -> VecDeque<Key> {
+    pub(super) fn close(&self) -> VecDeque<ConnectionKey> {
         let mut inner = lock(&self.inner);
         inner.is_closed = true;
         std::mem::take(&mut inner.waiting)

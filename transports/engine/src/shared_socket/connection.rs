@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use saline_protocol::transport::Instant;
 use tokio::io::ReadBuf;
 
+use super::connection_key::ConnectionKey;
 use super::cookie::{COOKIE, Cookie};
 use super::datagram::{ConnectionId, DATA_OVERHEAD, Datagram, VERSION, encode};
 use super::driver::Driver;
-use super::key::Key;
 use super::receiving::{Receiving, Took};
 use super::sending::{Sending, TimedOut};
 use crate::lock;
@@ -20,7 +20,7 @@ use crate::lock;
 pub(super) struct Connection {
     /// The socket, which the connection does not keep.
     driver: Weak<Driver>,
-    key: Key,
+    key: ConnectionKey,
     /// The most bytes of a segment.
     largest: usize,
     state: Mutex<State>,
@@ -56,16 +56,16 @@ enum Opening {
 
 impl Connection {
     /// Returns a client's end, which is not open.
-    pub(super) fn dialled(driver: &Arc<Driver>, key: Key) -> Arc<Self> {
+    pub(super) fn dialled(driver: &Arc<Driver>, key: ConnectionKey) -> Arc<Self> {
         Self::new(driver, key, 0, Opening::Asked([0; COOKIE]))
     }
 
     /// Returns a server's end, with its own number.
-    pub(super) fn accepted(driver: &Arc<Driver>, key: Key, server: u64) -> Arc<Self> {
+    pub(super) fn accepted(driver: &Arc<Driver>, key: ConnectionKey, server: u64) -> Arc<Self> {
         Self::new(driver, key, server, Opening::Open)
     }
 
-    fn new(driver: &Arc<Driver>, key: Key, server: u64, opening: Opening) -> Arc<Self> {
+    fn new(driver: &Arc<Driver>, key: ConnectionKey, server: u64, opening: Opening) -> Arc<Self> {
         let client = key.client;
         Arc::new(Self {
             driver: Arc::downgrade(driver),
@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Returns what it is known by.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> ConnectionKey {
         self.key
     }
 

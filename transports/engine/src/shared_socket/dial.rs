@@ -9,8 +9,8 @@ use std::time::Duration;
 use saline_protocol::transport::Context;
 
 use super::connection::Connection;
+use super::connection_key::ConnectionKey;
 use super::driver::Driver;
-use super::key::Key;
 use super::pipe::VirtualPipe;
 use super::{DatagramSocket, LONGEST_WAIT, random};
 use crate::Attempts;
@@ -50,7 +50,7 @@ impl VirtualDialer {
     ) -> io::Result<VirtualPipe> {
         self.close().await;
         let clock = self.context.clock;
-        let key = Key {
+        let key = ConnectionKey {
             address: server,
             client: u64::from_be_bytes(random()?),
         };

@@ -15,8 +15,8 @@ use tokio::io::ReadBuf;
 
 use super::backlog::Backlog;
 use super::connection::Connection;
+use super::connection_key::ConnectionKey;
 use super::datagram::{Datagram, decode, encode};
-use super::key::Key;
 use super::{DatagramSocket, MOST_UNREAD};
 use crate::alarm::Alarm;
 use crate::lock;
@@ -33,10 +33,10 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     /// Connections that wait to be accepted, where the socket takes any.
     pub(super) backlog: Option<Backlog>,
-    connections: Mutex<HashMap<Key, Arc<Connection>>>,
-    timers: Mutex<BTreeSet<(Instant, Key)>>,
+    connections: Mutex<HashMap<ConnectionKey, Arc<Connection>>>,
+    timers: Mutex<BTreeSet<(Instant, ConnectionKey)>>,
     /// Connections for whose datagrams the socket had no room.
-    blocked: Mutex<HashSet<Key>>,
+    blocked: Mutex<HashSet<ConnectionKey>>,
     /// Bytes of all connections that were not read.
     unread: AtomicUsize,
     task: Mutex<Option<Waker>>,
@@ -94,7 +94,7 @@ impl Driver {
     }
 
     /// Removes a connection, with its timer.
-    pub(super) fn forget(&self, key: Key, armed: Option<Instant>) {
+    pub(super) fn forget(&self, key: ConnectionKey, armed: Option<Instant>) {
         lock(&self.connections).remove(&key);
         lock(&self.blocked).remove(&key);
         if let Some(at) = armed {
@@ -118,13 +118,13 @@ impl Driver {
     }
 
     /// Has a connection told when the socket has room again.
-    pub(super) fn block(&self, key: Key) {
+    pub(super) fn block(&self, key: ConnectionKey) {
         lock(&self.blocked).insert(key);
         self.wake();
     }
 
     /// Sets the timer of a connection to an earlier time, or for the first time.
-    pub(super) fn arm(&self, key: Key, before: Option<Instant>, at: Instant) {
+    pub(super) fn arm(&self, key: ConnectionKey, before: Option<Instant>, at: Instant) {
         let is_first = {
             let mut timers = lock(&self.timers);
             if let Some(before) = before {
@@ -170,7 +170,7 @@ impl Driver {
     /// Takes a datagram. Returns its connection, if that owes an acknowledgement.
     fn take(&self, from: SocketAddr, bytes: &[u8]) -> Option<Arc<Connection>> {
         let (id, datagram) = decode(bytes)?;
-        let key = Key {
+        let key = ConnectionKey {
             address: from,
             client: id.client,
         };
@@ -233,7 +233,7 @@ impl Driver {
         assert!(lock(&self.blocked).len() <= connections.len());
     }
 
-    fn find(&self, key: Key) -> Option<Arc<Connection>> {
+    fn find(&self, key: ConnectionKey) -> Option<Arc<Connection>> {
         lock(&self.connections).get(&key).cloned()
     }
 

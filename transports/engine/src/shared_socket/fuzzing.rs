@@ -15,9 +15,9 @@ use tokio::io::ReadBuf;
 use super::DatagramSocket;
 use super::backlog::Backlog;
 use super::connection::Connection;
+use super::connection_key::ConnectionKey;
 use super::datagram::{self, ConnectionId};
 use super::driver::{Driver, Turns};
-use super::key::Key;
 use super::listen::VirtualIncoming;
 use super::pipe::{VirtualPipe, VirtualReadPipe, VirtualWritePipe};
 use crate::lock;
@@ -81,7 +81,7 @@ pub struct SharedSocket {
     driver: Arc<Driver>,
     turns: Turns,
     memory: Arc<Mutex<Memory>>,
-    pipes: BTreeMap<Key, (VirtualReadPipe, VirtualWritePipe)>,
+    pipes: BTreeMap<ConnectionKey, (VirtualReadPipe, VirtualWritePipe)>,
 }
 
 fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -114,7 +114,7 @@ impl SharedSocket {
     /// Returns one that has asked for a connection.
     pub fn dialling((address, client): Peer) -> Self {
         let mut socket = Self::new(None);
-        let key = Key { address, client };
+        let key = ConnectionKey { address, client };
         let connection = Connection::dialled(&socket.driver, key);
         socket.driver.add(&connection);
         connection.ask();
@@ -165,7 +165,7 @@ impl SharedSocket {
 
     fn pipe(&mut self, peer: Peer) -> Option<&mut (VirtualReadPipe, VirtualWritePipe)> {
         let (address, client) = peer;
-        self.pipes.get_mut(&Key { address, client })
+        self.pipes.get_mut(&ConnectionKey { address, client })
     }
 
     /// Reads all that has arrived on a connection.
@@ -210,7 +210,7 @@ impl SharedSocket {
 
     /// Lets go of a connection.
     pub fn drop_connection(&mut self, (address, client): Peer) {
-        self.pipes.remove(&Key { address, client });
+        self.pipes.remove(&ConnectionKey { address, client });
     }
 
     /// Says whether there is room for what it sends.

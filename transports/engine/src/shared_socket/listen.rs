@@ -11,9 +11,9 @@ use tokio_util::sync::DropGuard;
 
 use super::backlog::Backlog;
 use super::connection::Connection;
+use super::connection_key::ConnectionKey;
 use super::datagram::{ConnectionId, Datagram, encode};
 use super::driver::Driver;
-use super::key::Key;
 use super::pipe::VirtualPipe;
 use super::{DatagramSocket, random};
 use crate::Lifetime;
@@ -72,12 +72,12 @@ impl Listener for VirtualListener {
 #[derive(Debug)]
 pub struct VirtualIncoming {
     driver: Weak<Driver>,
-    key: Key,
+    key: ConnectionKey,
     is_taken: bool,
 }
 
 impl VirtualIncoming {
-    pub(super) fn new(driver: &Arc<Driver>, key: Key) -> Self {
+    pub(super) fn new(driver: &Arc<Driver>, key: ConnectionKey) -> Self {
         Self {
             driver: Arc::downgrade(driver),
             key,
@@ -87,7 +87,7 @@ impl VirtualIncoming {
 }
 
 /// Tells a client that it gets no connection.
-fn turn_away(driver: &Driver, key: Key) {
+fn turn_away(driver: &Driver, key: ConnectionKey) {
     let id = ConnectionId {
         client: key.client,
         server: 0,

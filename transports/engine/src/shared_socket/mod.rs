@@ -25,7 +25,7 @@
 //! | `cookie.rs` | what proves an address |
 //! | `sending.rs`, `congestion.rs`, `receiving.rs` | segments of one direction: state machines without a socket or a clock |
 //! | `connection.rs` | a connection: both directions, and who waits for them |
-//! | `key.rs` | what a connection is known by |
+//! | `connection_key.rs` | the key by which the tables of a socket find a connection |
 //! | `driver.rs` | the task of a socket: finds the connection of each datagram, and watches the timers of all |
 //! | `backlog.rs` | connections that wait to be accepted |
 //! | `listen.rs`, `dial.rs`, `pipe.rs` | listener, dialer and pipe |
@@ -34,12 +34,12 @@
 mod backlog;
 mod congestion;
 mod connection;
+mod connection_key;
 mod cookie;
 mod datagram;
 mod dial;
 mod driver;
 pub(crate) mod fuzzing;
-mod key;
 mod listen;
 mod pipe;
 mod receiving;
