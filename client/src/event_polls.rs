@@ -284,7 +284,7 @@ mod tests {
             origin: EventOrigin::master(),
             data: Value::map([("x", Value::Int(1))]),
         };
-        let events = tags.iter().map(|tag| (1, event(tag).encode().into()));
+        let events = tags.iter().map(|tag| (1, event(tag).encode()));
         Ok(OperatorReply::Events(EventsPage {
             events: events.collect(),
             next: at(last),

@@ -53,15 +53,12 @@ impl MinionReturn {
     pub(crate) fn from_event(minion: &MinionId, mut data: Value) -> Option<Self> {
         let retcode = data.get("retcode")?.as_i64()?;
         let success = data.get("success")?.as_bool()?;
-        let Value::Map(entries) = &mut data else {
-            return None;
-        };
-        let value = entries.iter_mut().find(|(key, _)| key == "return")?;
+        let value = data.get_mut("return")?;
         Some(Self {
             minion: minion.clone(),
             retcode,
             success,
-            value: std::mem::take(&mut value.1),
+            value: std::mem::take(value),
         })
     }
 }

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::ErrorKind;
 
+use bytes::Bytes;
 use rmp_serde::decode::Error;
-use serde::de::{DeserializeSeed, IgnoredAny, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::{DeserializeSeed, IgnoredAny};
+use serde::{Deserialize, Serialize, Serializer as _};
 
 use super::Value;
 use super::value::Budget;
@@ -30,15 +31,25 @@ impl UnpackError {
 }
 
 /// A [`Value`] as MessagePack. A master stores and forwards these bytes as they came, and unpacks them only where it has to
-/// judge or show the value.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Packed(Vec<u8>);
+/// judge or show the value. Clones share the bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Packed(Bytes);
 
 impl Packed {
     /// Packs `value`.
     pub fn pack(value: &Value) -> Self {
         // Writing to memory does not fail, and a value's lengths are known.
-        Self(rmp_serde::to_vec(value).unwrap_or_default())
+        Self(rmp_serde::to_vec(value).unwrap_or_default().into())
+    }
+
+    /// Packs a mapping of these values.
+    pub fn pack_map(entries: &[(&str, &Value)]) -> Self {
+        let mut bytes = Vec::new();
+        let mut serializer = rmp_serde::Serializer::new(&mut bytes);
+        // As in `pack`.
+        let packed = serializer.collect_map(entries.iter().copied());
+        Self(packed.map_or_else(|_| Bytes::new(), |()| bytes.into()))
     }
 
     /// Packs a mapping whose values are packed already. Each of them has to be one value: bytes that are none
@@ -55,18 +66,18 @@ impl Packed {
         let mut bytes = vec![0xdf];
         bytes.extend(count.to_be_bytes());
         bytes.append(&mut body);
-        Self(bytes)
+        Self(bytes.into())
     }
 
     /// Wraps bytes that are claimed to be a packed value; [`unpack`](Self::unpack) finds out.
-    pub fn from_bytes(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(bytes.into())
     }
 
     /// Unpacks the value. Bytes that are not a packed value are returned as [`Value::Bytes`].
     pub fn unpack_or_show(&self) -> Value {
         self.unpack()
-            .unwrap_or_else(|_| Value::Bytes(self.0.clone()))
+            .unwrap_or_else(|_| Value::Bytes(self.0.to_vec()))
     }
 
     /// Returns the bytes.
@@ -75,7 +86,7 @@ impl Packed {
     }
 
     /// Returns the bytes, without a copy.
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Bytes {
         self.0
     }
 
@@ -119,31 +130,6 @@ impl fmt::Debug for Packed {
     }
 }
 
-impl Serialize for Packed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Packed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BytesVisitor;
-        impl Visitor<'_> for BytesVisitor {
-            type Value = Packed;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the bytes of a packed value")
-            }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Packed, E> {
-                Ok(Packed(bytes.to_vec()))
-            }
-            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Packed, E> {
-                Ok(Packed(bytes))
-            }
-        }
-        deserializer.deserialize_byte_buf(BytesVisitor)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +159,12 @@ mod tests {
         #[test]
         fn what_is_packed_unpacks(value in values()) {
             prop_assert_eq!(Packed::pack(&value).unpack().unwrap(), value);
+        }
+
+        #[test]
+        fn a_mapping_of_values_is_packed_as_the_mapping(entries in proptest::collection::vec((".{0,8}", values()), 0..20)) {
+            let borrowed: Vec<_> = entries.iter().map(|(key, value)| (key.as_str(), value)).collect();
+            prop_assert_eq!(Packed::pack_map(&borrowed), Packed::pack(&Value::Map(entries)));
         }
 
         #[test]

@@ -67,6 +67,14 @@ impl Value {
         }
     }
 
+    /// As [`get`](Self::get), to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        match self {
+            Self::Map(entries) => entries.iter_mut().find(|(k, _)| k == key).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
     /// Returns the text, when it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {

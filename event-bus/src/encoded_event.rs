@@ -45,7 +45,7 @@ pub fn encode<K: Into<String>>(
         data: Value::Map(entries),
     };
     // Encoded before it waits: as values it takes many times its size.
-    let bytes = Bytes::from(event.encode());
+    let bytes = event.encode();
     Ok(EncodedEvent { topic, bytes })
 }
 

@@ -1,5 +1,7 @@
 //! Events: a tag, an origin and data, MessagePack on the local bus, which any language reads.
 
+use bytes::Bytes;
+
 use super::EventOrigin;
 use saline_data::unpack_within;
 use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
@@ -28,13 +30,13 @@ pub struct Event {
 
 impl Event {
     /// Encodes the event: a MessagePack mapping of `tag`, `origin` and `data`.
-    pub fn encode(&self) -> Vec<u8> {
-        let value = Value::map([
-            ("tag", Value::from(self.tag.as_str())),
-            ("origin", self.origin.to_value()),
-            ("data", self.data.clone()),
-        ]);
-        Packed::pack(&value).as_bytes().to_vec()
+    pub fn encode(&self) -> Bytes {
+        let entries = [
+            ("tag", &Value::from(self.tag.as_str())),
+            ("origin", &self.origin.to_value()),
+            ("data", &self.data),
+        ];
+        Packed::pack_map(&entries).into_bytes()
     }
 
     /// Decodes an event. What a minion may return can be read in its event too, though it nests deeper
@@ -43,15 +45,15 @@ impl Event {
     /// # Errors
     /// When the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode(bytes: &[u8]) -> Result<Self, UnpackError> {
-        let value = unpack_within(bytes, EVENT_DEPTH, EVENT_VALUES)?;
+        let mut value = unpack_within(bytes, EVENT_DEPTH, EVENT_VALUES)?;
+        let mut take = |name| value.get_mut(name).map(std::mem::take);
         Ok(Self {
-            tag: value
-                .get("tag")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            origin: EventOrigin::from_value(value.get("origin").unwrap_or(&Value::Null)),
-            data: value.get("data").cloned().unwrap_or_default(),
+            tag: match take("tag") {
+                Some(Value::Text(tag)) => tag,
+                _ => String::new(),
+            },
+            origin: EventOrigin::from_value(&take("origin").unwrap_or_default()),
+            data: take("data").unwrap_or_default(),
         })
     }
 

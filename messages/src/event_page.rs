@@ -1,5 +1,6 @@
 //! Events for those who ask for them over a session, since the event bus is on the master's machine alone.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The longest time for which a request waits for an event, in milliseconds: less than a client waits for a reply.
@@ -32,7 +33,7 @@ pub struct EventsRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsPage {
     /// The number of each event, and the event as [`Event::encode`](super::Event::encode) writes it.
-    pub events: Vec<(u64, Box<[u8]>)>,
+    pub events: Vec<(u64, Bytes)>,
     /// The place after the last event that was looked at.
     pub next: EventCursor,
     /// Whether events between `after` and these are no longer known: the master was started since, or keeps no more.

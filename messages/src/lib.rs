@@ -120,6 +120,15 @@ pub struct DecodeError {
     source: postcard::Error,
 }
 
+impl DecodeError {
+    fn of<T>(source: postcard::Error) -> Self {
+        Self {
+            what: short_type_name::<T>(),
+            source,
+        }
+    }
+}
+
 /// Encodes a message.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     // Messages are made of types whose lengths are known, and writing to memory does not fail.
@@ -136,16 +145,20 @@ pub fn encode_behind<T: Serialize>(head: Vec<u8>, message: &T) -> Vec<u8> {
 /// # Errors
 /// When the bytes are not such a message.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    let error = |source| DecodeError {
-        what: short_type_name::<T>(),
-        source,
-    };
-    let (message, rest) = postcard::take_from_bytes(bytes).map_err(error)?;
-    if rest.is_empty() {
-        Ok(message)
-    } else {
-        Err(error(postcard::Error::DeserializeBadEncoding))
+    match decode_front(bytes)? {
+        (message, []) => Ok(message),
+        _ => Err(DecodeError::of::<T>(
+            postcard::Error::DeserializeBadEncoding,
+        )),
     }
+}
+
+/// Decodes the message that bytes begin with, and returns it with what is behind it.
+///
+/// # Errors
+/// When the bytes do not begin with such a message.
+pub fn decode_front<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), DecodeError> {
+    postcard::take_from_bytes(bytes).map_err(DecodeError::of::<T>)
 }
 
 /// Returns the name of a message's type without its path and its parameters.

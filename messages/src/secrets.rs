@@ -7,7 +7,8 @@
 use std::fmt;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
-use saline_data::{Packed, Value};
+use bytes::BytesMut;
+use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, Value, unpack_within};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
@@ -59,8 +60,8 @@ impl fmt::Display for ArgumentPlace {
 pub struct Secrets {
     /// The key of the digests that the job has in the place of the values.
     key: [u8; 32],
-    /// Each value with the place of its argument.
-    values: Vec<(ArgumentPlace, Packed)>,
+    /// Each packed value with the place of its argument. Nobody shares its bytes.
+    values: Vec<(ArgumentPlace, BytesMut)>,
 }
 
 /// The secret values of a job do not belong to its arguments.
@@ -96,8 +97,8 @@ impl Secrets {
         };
         let key = secrets.digest_key();
         for (place, value) in values {
-            let packed = Packed::pack(&value);
-            let digest: String = sign(&key, packed.as_bytes())
+            let packed = BytesMut::from(Packed::pack(&value).into_bytes());
+            let digest: String = sign(&key, &packed)
                 .as_ref()
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
@@ -138,8 +139,8 @@ impl Secrets {
             let (_, packed) = values.find(|(own, _)| *own == place).ok_or_else(missing)?;
             let other = || SecretError::Other(place.clone());
             let digest = from_hex(digest).ok_or_else(other)?;
-            verify(&secrets.digest_key(), packed.as_bytes(), &digest).map_err(|_| other())?;
-            *value = packed.unpack().map_err(|_| other())?;
+            verify(&secrets.digest_key(), packed, &digest).map_err(|_| other())?;
+            *value = unpack_within(packed, MAX_DEPTH, MAX_VALUES).map_err(|_| other())?;
             places.push(place);
         }
         Ok(places)
@@ -150,7 +151,7 @@ impl Secrets {
         let sizes = self
             .values
             .iter()
-            .map(|(place, packed)| place.size() + packed.as_bytes().len());
+            .map(|(place, packed)| place.size() + packed.len());
         sizes.sum::<usize>() + self.key.len()
     }
 
@@ -164,8 +165,8 @@ impl Drop for Secrets {
     /// or opened) are not overwritten.
     fn drop(&mut self) {
         self.key.zeroize();
-        for (_, value) in self.values.drain(..) {
-            value.into_bytes().zeroize();
+        for (_, value) in &mut self.values {
+            value.zeroize();
         }
     }
 }
@@ -277,7 +278,9 @@ mod tests {
         renamed.values[0].0 = ArgumentPlace::named("passwort");
         assert_eq!(put_in(Some(&renamed)), Err(missing));
         let mut changed = secrets.clone();
-        changed.values[0].1 = Packed::pack(&Value::from("battery staple"));
+        changed.values[0].1 = Packed::pack(&Value::from("battery staple"))
+            .into_bytes()
+            .into();
         let other = SecretError::Other(place());
         assert_eq!(put_in(Some(&changed)), Err(other.clone()));
         let mut other_key = secrets.clone();

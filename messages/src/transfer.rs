@@ -2,9 +2,9 @@
 //! them, and a connection that is lost costs one part.
 
 use std::fmt;
-use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Jid;
@@ -75,24 +75,10 @@ pub struct Part {
     /// The place of `bytes` in the whole.
     pub offset: u64,
     /// The bytes from `offset` on.
-    #[serde(with = "as_bytes")]
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
 }
 
 impl Part {
-    /// Returns the part of `whole`, whose id is `transfer`, of at most `most` bytes from `offset` on. It is empty at the end
-    /// of the whole and behind it.
-    pub fn of(whole: &[u8], transfer: TransferId, offset: u64, most: usize) -> Self {
-        let begin = usize::try_from(offset).map_or(whole.len(), |at| at.min(whole.len()));
-        let end = begin.saturating_add(most).min(whole.len());
-        Self {
-            transfer,
-            total: whole.len() as u64,
-            offset: begin as u64,
-            bytes: whole[begin..end].to_vec(),
-        }
-    }
-
     /// Whether this is all of what is transferred, and not empty.
     pub fn is_whole(&self) -> bool {
         self.offset == 0 && self.total > 0 && self.end() == Some(self.total)
@@ -129,20 +115,20 @@ pub struct ReturnPart {
     pub part: Part,
 }
 
-/// Bytes that are sent in parts. Clones share them.
+/// Bytes that are sent in parts. Clones and parts share them.
 #[derive(Clone)]
 pub struct Outgoing {
     id: TransferId,
-    /// Not a shared slice, to which they would be copied.
-    bytes: Arc<Vec<u8>>,
+    bytes: Bytes,
 }
 
 impl Outgoing {
     /// Prepares these bytes.
-    pub fn new(bytes: Vec<u8>) -> Self {
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
         Self {
             id: TransferId::of(&bytes),
-            bytes: Arc::new(bytes),
+            bytes,
         }
     }
 
@@ -151,9 +137,17 @@ impl Outgoing {
         &self.bytes
     }
 
-    /// Returns the part of at most `most` bytes from `offset` on; see [`Part::of`].
+    /// Returns the part of at most `most` bytes from `offset` on. It is empty at the end of the whole and behind it.
     pub fn part(&self, offset: u64, most: usize) -> Part {
-        Part::of(&self.bytes, self.id, offset, most)
+        let length = self.bytes.len();
+        let begin = usize::try_from(offset).map_or(length, |at| at.min(length));
+        let end = begin.saturating_add(most).min(length);
+        Part {
+            transfer: self.id,
+            total: length as u64,
+            offset: begin as u64,
+            bytes: self.bytes.slice(begin..end),
+        }
     }
 }
 
@@ -240,36 +234,6 @@ impl fmt::Debug for Incoming {
     }
 }
 
-/// Bytes as one value, and not as a sequence of numbers.
-mod as_bytes {
-    use std::fmt;
-
-    use serde::de::{Deserializer, Error, Visitor};
-    use serde::ser::Serializer;
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Vec<u8>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the bytes of a part")
-            }
-
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-                Ok(bytes.to_vec())
-            }
-        }
-        deserializer.deserialize_bytes(Bytes)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,7 +273,9 @@ mod tests {
         incoming.take(&outgoing.part(50, 50)).unwrap();
         assert_eq!(incoming.whole(), Some(outgoing.bytes()));
         let mut changed = outgoing.part(50, 50);
-        changed.bytes[49] ^= 1;
+        let mut bytes = changed.bytes.to_vec();
+        bytes[49] ^= 1;
+        changed.bytes = bytes.into();
         other.take(&changed).unwrap();
         assert!(other.is_whole());
         assert_eq!(other.whole(), None, "a byte is another");

@@ -78,7 +78,7 @@ fn file_requests() -> Vec<(&'static str, FileRequest)> {
         transfer: TransferId([0xbb; 32]),
         total: 5,
         offset: 3,
-        bytes: vec![1, 2],
+        bytes: vec![1, 2].into(),
     };
     let list = |after| FileRequest::List {
         environment: "base".into(),
@@ -135,7 +135,7 @@ fn pillar_replies() -> [(&'static str, PillarReply); 5] {
         transfer: TransferId([0xbb; 32]),
         total: 5,
         offset: 3,
-        bytes: vec![1, 2],
+        bytes: vec![1, 2].into(),
     };
     let no_environment = PillarReply::Refused(PillarRefusal::NoEnvironment);
     [
@@ -229,7 +229,7 @@ fn file_replies() -> Vec<(String, FileReply)> {
         transfer,
         total: 5,
         offset: 3,
-        bytes: vec![1, 2],
+        bytes: vec![1, 2].into(),
     };
     let mut replies = vec![
         (
@@ -738,7 +738,7 @@ fn operator(lines: &mut String) {
         transfer: TransferId([0xbb; 32]),
         total: 5,
         offset: 3,
-        bytes: vec![1, 2],
+        bytes: vec![1, 2].into(),
     };
     let begin = UploadRequest::Begin {
         upload,
@@ -949,7 +949,7 @@ fn part() -> Part {
         transfer: TransferId::of(b"whole"),
         total: 300,
         offset: 200,
-        bytes: vec![1, 2],
+        bytes: vec![1, 2].into(),
     }
 }
 

@@ -219,7 +219,7 @@ mod tests {
                     [("text", "a\n\nid: 9\u{2028}")].map(|(name, text)| (name, Value::from(text))),
                 ),
             };
-            (number, event.encode().into())
+            (number, event.encode())
         });
         EventsPage {
             events: events.collect(),

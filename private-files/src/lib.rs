@@ -62,11 +62,19 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// # Errors
 /// As [`open`], or when the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_pieces(path, &[bytes])
+}
+
+/// Writes a file as [`write`] does, of bytes that come in pieces.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_pieces(path: &Path, pieces: &[&[u8]]) -> io::Result<()> {
     let mut options = options();
     // Nothing is cut off before the file is known to be ours.
     let mut file = open(path, options.write(true).create(true).truncate(false))?;
     file.set_len(0)?;
-    file.write_all(bytes)
+    pieces.iter().try_for_each(|piece| file.write_all(piece))
 }
 
 /// Puts a file with these bytes and this mode in the place of `path`, in one step: after a crash there is the old file or the

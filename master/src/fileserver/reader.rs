@@ -123,7 +123,7 @@ impl Reader {
                 transfer,
                 total: version.size,
                 offset: offset.min(version.size),
-                bytes,
+                bytes: bytes.into(),
             }))
         };
         self.run(turn, work).await

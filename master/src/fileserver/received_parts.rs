@@ -150,7 +150,7 @@ mod tests {
             transfer: TransferId::of(b"whole"),
             total: 5,
             offset: 0,
-            bytes: b"whole".to_vec(),
+            bytes: b"whole".as_slice().into(),
         };
         let stops = CancellationToken::new();
         stops.cancel();
@@ -165,7 +165,7 @@ mod tests {
         // The last part comes again: nothing is written twice.
         let last = Part {
             offset: 5,
-            bytes: Vec::new(),
+            bytes: Vec::new().into(),
             ..part
         };
         assert_eq!(take(&last, &CancellationToken::new()), Ok(5));

@@ -158,7 +158,7 @@ fn read(connection: &Connection) -> Result<Vec<Row>, OpenError> {
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
         let (id, digest): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        let packed = Packed::from_bytes(row.get(2)?);
+        let packed = Packed::from_bytes(row.get::<_, Vec<u8>>(2)?);
         let digest = <[u8; 32]>::try_from(digest.as_slice());
         let read = (MinionId::parse(&id), digest, PackedGrains::read(&packed));
         let (Ok(id), Ok(digest), Ok(grains)) = read else {

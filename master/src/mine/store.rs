@@ -214,7 +214,7 @@ impl MineStore {
                 "SELECT name, value FROM entries WHERE minion = ?1 ORDER BY name",
             )?;
             let rows = rows.query_map([id.as_str()], |row| {
-                Ok((row.get(0)?, Packed::from_bytes(row.get(1)?)))
+                Ok((row.get(0)?, Packed::from_bytes(row.get::<_, Vec<u8>>(1)?)))
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use saline_config::{ReturnerConfig, ReturnerName};
 use saline_data::Value;
 use saline_messages::{Event, EventOrigin};
@@ -112,7 +111,7 @@ impl Stores {
             origin: EventOrigin::master(),
             data: Value::map([("x", Value::Bytes(vec![0; size]))]),
         };
-        let bytes = Bytes::from(event.encode());
+        let bytes = event.encode();
         store.keep("master".to_owned(), vec![bytes]).await.unwrap();
     }
 

@@ -168,7 +168,7 @@ impl EventsVerb {
                 }
                 bytes += size;
                 page.next = next;
-                page.events.push((event.number, event.bytes[..].into()));
+                page.events.push((event.number, event.bytes));
             }
             tokio::task::yield_now().await;
         }

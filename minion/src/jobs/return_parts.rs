@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use saline_messages::{
-    Class, MinionReply, MinionRequest, Part, Return, ReturnPart, ScheduledReturn, ScheduledRun,
-    TransferId,
+    Class, MinionReply, MinionRequest, Outgoing, Return, ReturnPart, ScheduledReturn, ScheduledRun,
 };
 use saline_protocol::transport::{Clock, ErrorKind};
 
@@ -32,12 +31,12 @@ pub(super) async fn send_in_parts(
     scheduled: Option<&ScheduledRun>,
     mut size: MessageSize,
 ) -> Result<MinionReply, AskError> {
-    let whole = returned.payload.as_bytes();
-    let (id, total) = (TransferId::of(whole), whole.len() as u64);
+    let whole = Outgoing::new(returned.payload.clone().into_bytes());
+    let total = whole.bytes().len() as u64;
     // The answer to the first part says what the master has already.
     let (mut offset, mut standstills) = (0, 0);
     loop {
-        let part = Part::of(whole, id, offset, size.bytes());
+        let part = whole.part(offset, size.bytes());
         let (retcode, success) = (returned.retcode, returned.success);
         let part = match scheduled {
             Some(run) => MinionRequest::Scheduled(ScheduledReturn {

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, Value, unpack_within};
 use saline_messages::{EventOrigin, MAX_EVENT_DATA};
 use saline_modules::local_events::{LocalEvent, LocalEvents, LocalSource};
@@ -30,9 +29,9 @@ pub(super) async fn take(mut requests: Box<dyn Requests>, events: &LocalEvents, 
                 Value::map([("result", Value::Bool(false)), ("error", Value::from(why))])
             }
         };
-        let answer = Packed::pack(&answer).into_bytes();
+        let answer = Packed::pack(&answer);
         // An error means that the program has gone, or takes no answer of this size.
-        let _ = request.reply.send(Bytes::from(answer));
+        let _ = request.reply.send(answer.into_bytes());
     }
 }
 

@@ -219,8 +219,8 @@ impl SpoolFile {
     /// # Errors
     /// When the disk does not take the record; no part of it is left then.
     pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<FileRange> {
-        let frame = record::frame(self.file()?.1, record)?;
-        self.write(&frame, self.sync && durable)
+        let (head, payload) = record::frame(self.file()?.1, record)?;
+        self.write([&head, &payload], self.sync && durable)
     }
 
     /// Appends a record and syncs it, with everything before it.
@@ -228,8 +228,8 @@ impl SpoolFile {
     /// # Errors
     /// When the disk does not take the record; no part of it is left then.
     pub fn append_synced(&mut self, record: &Record) -> io::Result<FileRange> {
-        let frame = record::frame(self.file()?.1, record)?;
-        self.write(&frame, true)
+        let (head, payload) = record::frame(self.file()?.1, record)?;
+        self.write([&head, &payload], true)
     }
 
     /// Appends records together, without a sync.
@@ -240,15 +240,18 @@ impl SpoolFile {
         let marker = self.file()?.1;
         let mut frames = Vec::new();
         for record in records {
-            frames.extend(record::frame(marker, &record)?);
+            let (head, payload) = record::frame(marker, &record)?;
+            frames.extend(head);
+            frames.extend(payload);
         }
-        self.write(&frames, false).map(drop)
+        self.write([&frames, &[]], false).map(drop)
     }
 
-    fn write(&mut self, frame: &[u8], sync: bool) -> io::Result<FileRange> {
+    fn write(&mut self, pieces: [&[u8]; 2], sync: bool) -> io::Result<FileRange> {
         let unsynced = self.unsynced_name.then(|| self.path.clone());
         let mut file = self.file()?.0;
-        let written = file.write_all(frame).and_then(|()| match &unsynced {
+        let written = pieces.iter().try_for_each(|piece| file.write_all(piece));
+        let written = written.and_then(|()| match &unsynced {
             _ if !sync => Ok(()),
             Some(path) => file.sync_data().and_then(|()| sync_folder(path)),
             None => file.sync_data(),
@@ -260,7 +263,10 @@ impl SpoolFile {
             let _ = self.file();
             return Err(error);
         }
-        let (offset, length) = (self.length, frame.len() as u64);
+        let (offset, length) = (
+            self.length,
+            pieces.map(|piece| piece.len() as u64).iter().sum(),
+        );
         self.length += length;
         Ok(FileRange { offset, length })
     }

@@ -15,9 +15,9 @@ const MARGIN: MasterTime = 600_000;
 /// The longest time after which a job may be delivered again, in milliseconds, unless a master keeps jobs longer.
 pub const LONGEST_EXPIRY: MasterTime = 30 * 24 * 3600 * 1000;
 
-/// The bytes of returns that are cached in memory, so that small returns are sent without reading
+/// The bytes of returns that are cached in memory, so that returns are sent without reading
 /// the file.
-const CACHED_BYTES: usize = 1024 * 1024;
+const CACHED_BYTES: usize = 16 * 1024 * 1024;
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

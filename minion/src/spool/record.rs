@@ -2,7 +2,9 @@
 
 use std::io::{self, Read};
 
-use saline_messages::{Jid, MasterTime, Return, StartId, decode};
+use bytes::Bytes;
+use saline_data::Packed;
+use saline_messages::{Jid, MasterTime, Return, StartId, decode, encode_behind};
 use saline_modules::job::ScheduledCall;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,9 @@ pub type Marker = [u8; 8];
 
 /// The marker, and length and checksum, four bytes each, little-endian.
 pub const FRAME_HEADER: usize = 16;
+
+/// The size in bytes from which a payload is not copied to be written.
+const LARGE: usize = 64 * 1024;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,19 +100,37 @@ pub enum Record {
     },
 }
 
-/// Encodes a record with its header.
-pub fn frame(marker: Marker, record: &Record) -> io::Result<Vec<u8>> {
-    // Leaves room for the header, so that a large record is not copied.
-    let mut bytes = postcard::to_extend(record, vec![0; FRAME_HEADER])
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    let body = &bytes[FRAME_HEADER..];
-    let length = u32::try_from(body.len())
+/// Encodes a record with its header, as two pieces: the second is the payload of a large return, which is not copied, and empty
+/// otherwise.
+pub fn frame(marker: Marker, record: &Record) -> io::Result<(Vec<u8>, Bytes)> {
+    let encode = |record: &Record| {
+        postcard::to_extend(record, vec![0; FRAME_HEADER])
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    };
+    let (mut head, payload) = match record {
+        Record::Return(returned) if returned.payload.as_bytes().len() >= LARGE => {
+            let payload = returned.payload.clone().into_bytes();
+            let without = Return {
+                payload: Packed::from_bytes(Bytes::new()),
+                ..returned.clone()
+            };
+            let mut head = encode(&Record::Return(without))?;
+            // The payload comes last, and here as a length of zero: it gets its own.
+            head.pop();
+            (encode_behind(head, &payload.len()), payload)
+        }
+        _ => (encode(record)?, Bytes::new()),
+    };
+    let body = &head[FRAME_HEADER..];
+    let length = u32::try_from(body.len() + payload.len())
         .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "a record above 4 GiB"))?;
-    let checksum = crc32fast::hash(body);
-    bytes[..8].copy_from_slice(&marker);
-    bytes[8..12].copy_from_slice(&length.to_le_bytes());
-    bytes[12..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
-    Ok(bytes)
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(body);
+    checksum.update(&payload);
+    head[..8].copy_from_slice(&marker);
+    head[8..12].copy_from_slice(&length.to_le_bytes());
+    head[12..FRAME_HEADER].copy_from_slice(&checksum.finalize().to_le_bytes());
+    Ok((head, payload))
 }
 
 /// Decodes the record of a frame.
@@ -195,11 +218,29 @@ mod tests {
         fn a_changed_byte_is_noticed(index in 0usize..40, flip in 1u8..) {
             let jid = Jid::parse("20261121091409931549").unwrap();
             let record = Record::Seen { jid, expires: 7 };
-            let mut bytes = frame(MARKER, &record).unwrap();
+            let mut bytes = frame(MARKER, &record).unwrap().0;
             prop_assert_eq!(unframe(MARKER, &bytes), Some(record));
             let index = index % bytes.len();
             bytes[index] ^= flip;
             prop_assert_eq!(unframe(MARKER, &bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_large_return_is_written_as_any_other_record() {
+        for size in [LARGE - 1, LARGE, LARGE + 1, 3 * LARGE] {
+            let record = Record::Return(Return {
+                jid: Jid::parse("20261121091409931549").unwrap(),
+                fun: "cmd.run".to_owned(),
+                retcode: 3,
+                success: false,
+                payload: Packed::from_bytes(vec![7; size]),
+            });
+            let (head, payload) = frame(MARKER, &record).unwrap();
+            assert_eq!(payload.len(), if size < LARGE { 0 } else { size });
+            let bytes = [&head, &payload[..]].concat();
+            assert_eq!(bytes[FRAME_HEADER..], saline_messages::encode(&record));
+            assert_eq!(unframe(MARKER, &bytes), Some(record));
         }
     }
 }

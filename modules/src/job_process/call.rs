@@ -64,7 +64,7 @@ impl Call {
     /// # Errors
     /// When the file is none of [`to_memory`](Self::to_memory).
     pub(super) fn from_memory(file: &File) -> Result<Self, FormatError> {
-        let call = versioned::read_file(file, u64::MAX)?;
+        let call = versioned::read(file, u64::MAX)?;
         file.set_len(0)?;
         Ok(call)
     }

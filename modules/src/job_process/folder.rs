@@ -151,7 +151,7 @@ impl JobFolder {
     /// # Errors
     /// When it is of another version, or damaged.
     pub(super) fn read_record(file: &File) -> Result<JobRecord, FormatError> {
-        versioned::read_file(file, MAX_RECORD)
+        versioned::read(file, MAX_RECORD)
     }
 
     /// Locks the record for this process, which is to run the job. Returns none when the job was given up meanwhile.

@@ -1,9 +1,11 @@
 //! The return of a job process, and the places where it may be.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::Path;
 
+use bytes::Bytes;
 use saline_data::Packed;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +22,7 @@ const MAX_IN_RUN_FOLDER: usize = 1024 * 1024;
 const MAX_RETURN: u64 = 4 * 1024 * 1024 * 1024;
 
 /// The return of a job process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobResult {
     /// The retcode.
     pub retcode: i64,
@@ -30,6 +32,16 @@ pub struct JobResult {
     pub(super) log: Vec<LogLine>,
     /// How the executable of the function described itself, if the minion did not know.
     pub(super) described: Option<DescribedFile>,
+}
+
+/// What stands in front of the return, which may be large and is therefore not part of a message.
+#[derive(Serialize, Deserialize)]
+struct Head<'r> {
+    retcode: i64,
+    log: Cow<'r, [LogLine]>,
+    described: Cow<'r, Option<DescribedFile>>,
+    /// The length of the return in bytes.
+    length: u64,
 }
 
 /// The place at which a job process left its return.
@@ -59,14 +71,21 @@ impl JobResult {
     /// # Errors
     /// When none of them takes it.
     pub(super) fn leave(&self, folder: &JobFolder, mut memory: &File) -> io::Result<Left> {
-        let bytes = versioned::encode(self);
-        let in_folder = || put(&folder.result(), &bytes);
+        let payload = self.payload.as_bytes();
+        let head = versioned::encode(&Head {
+            retcode: self.retcode,
+            log: Cow::Borrowed(&self.log),
+            described: Cow::Borrowed(&self.described),
+            length: payload.len() as u64,
+        });
+        let in_folder = || put(&folder.result(), [&head, payload]);
         let on_disk = || {
             let path = folder.large_result();
             let made = path.parent().map(saline_private_files::create_folder);
-            made.unwrap_or(Ok(())).and_then(|()| put(path, &bytes))
+            made.unwrap_or(Ok(()))
+                .and_then(|()| put(path, [&head, payload]))
         };
-        let left = match bytes.len() <= MAX_IN_RUN_FOLDER {
+        let left = match head.len() + payload.len() <= MAX_IN_RUN_FOLDER {
             true => in_folder().or_else(|_| on_disk()),
             false => on_disk().or_else(|_| in_folder()),
         };
@@ -75,7 +94,8 @@ impl JobResult {
         }
         memory.set_len(0)?;
         memory.rewind()?;
-        memory.write_all(&bytes)?;
+        memory.write_all(&head)?;
+        memory.write_all(payload)?;
         Ok(Left::InMemory)
     }
 
@@ -87,7 +107,7 @@ impl JobResult {
         for path in [folder.result().as_path(), folder.large_result()] {
             let mut options = saline_private_files::options();
             match saline_private_files::open(path, options.read(true)) {
-                Ok(file) => return versioned::read_file(&file, MAX_RETURN).map(Some),
+                Ok(file) => return Self::read(&file).map(Some),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
@@ -101,19 +121,69 @@ impl JobResult {
     /// When it is not understood.
     pub(super) fn from_memory(mut memory: &File) -> Result<Self, FormatError> {
         memory.rewind()?;
-        versioned::read(memory, MAX_RETURN)
+        Self::read(memory)
+    }
+
+    fn read(file: &File) -> Result<Self, FormatError> {
+        Self::decode(versioned::read_bytes(file, MAX_RETURN)?)
+    }
+
+    /// Decodes what a process left.
+    ///
+    /// # Errors
+    /// When it is not understood.
+    pub(super) fn decode(bytes: Vec<u8>) -> Result<Self, FormatError> {
+        let (head, payload): (Head<'_>, _) = versioned::split(&bytes)?;
+        if payload.len() as u64 != head.length {
+            return Err(FormatError::Damaged);
+        }
+        let begin = bytes.len() - payload.len();
+        Ok(Self {
+            retcode: head.retcode,
+            log: head.log.into_owned(),
+            described: head.described.into_owned(),
+            // Not a copy.
+            payload: Packed::from_bytes(Bytes::from(bytes).slice(begin..)),
+        })
     }
 }
 
-/// Writes a file, which is there whole or not at all.
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file of these pieces, which is there whole or not at all.
+fn put(path: &Path, pieces: [&[u8]; 2]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default();
     let unfinished = path.with_file_name(saline_private_files::unfinished_name(name));
-    let written = saline_private_files::write(&unfinished, bytes)
+    let written = saline_private_files::write_pieces(&unfinished, &pieces)
         .and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         // What is there fills the file system, and is of no use.
         let _ = fs::remove_file(&unfinished);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_data::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_return_that_is_cut_or_goes_on_is_not_understood() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = crate::job_process::JobFolders::below(folder.path(), folder.path());
+        let job = job.create(saline_messages::StartId([1; 16]), 1).unwrap();
+        let result = JobResult {
+            retcode: 3,
+            payload: Packed::pack(&Value::from("a text")),
+            log: Vec::new(),
+            described: None,
+        };
+        result.leave(&job, &tempfile::tempfile().unwrap()).unwrap();
+        let bytes = fs::read(job.result()).unwrap();
+        assert_eq!(JobResult::decode(bytes.clone()).unwrap(), result);
+        for cut in 0..bytes.len() {
+            assert!(JobResult::decode(bytes[..cut].to_vec()).is_err(), "{cut}");
+        }
+        assert!(JobResult::decode([&bytes, &[0][..]].concat()).is_err());
+    }
 }

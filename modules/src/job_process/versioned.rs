@@ -1,9 +1,8 @@
 //! The form of everything that a minion and a job process share: a mark, the version, and the message.
 
-use std::fs::File;
 use std::io::{self, Read};
 
-use saline_messages::{decode as decode_message, encode_behind};
+use saline_messages::{decode_front, encode_behind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -54,9 +53,20 @@ pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
 /// # Errors
 /// When the bytes are of another version, or no such message.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError> {
+    match split(bytes)? {
+        (message, []) => Ok(message),
+        _ => Err(FormatError::Damaged),
+    }
+}
+
+/// Decodes the message that bytes begin with, and returns it with what is behind it.
+///
+/// # Errors
+/// When the bytes are of another version, or do not begin with such a message.
+pub(super) fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), FormatError> {
     let rest = bytes.strip_prefix(MARK).ok_or(FormatError::Damaged)?;
     match rest.split_first() {
-        Some((&VERSION, body)) => decode_message(body).map_err(|_| FormatError::Damaged),
+        Some((&VERSION, body)) => decode_front(body).map_err(|_| FormatError::Damaged),
         Some((&other, _)) => Err(FormatError::Version(other)),
         None => Err(FormatError::Damaged),
     }
@@ -67,20 +77,20 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError
 /// # Errors
 /// As [`decode`], and when it cannot be read or has more bytes.
 pub(super) fn read<T: DeserializeOwned>(from: impl Read, most: u64) -> Result<T, FormatError> {
+    decode(&read_bytes(from, most)?)
+}
+
+/// Reads the rest of a stream of at most `most` bytes.
+///
+/// # Errors
+/// When it cannot be read or has more bytes.
+pub(super) fn read_bytes(from: impl Read, most: u64) -> Result<Vec<u8>, FormatError> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(FormatError::Damaged),
-        false => decode(&bytes),
+        false => Ok(bytes),
     }
-}
-
-/// Reads and decodes a whole file of at most `most` bytes.
-///
-/// # Errors
-/// As [`read`].
-pub(super) fn read_file<T: DeserializeOwned>(file: &File, most: u64) -> Result<T, FormatError> {
-    read(file, most)
 }
 
 #[cfg(test)]
@@ -115,7 +125,7 @@ mod tests {
             let bytes: Vec<u8> = MARK.iter().copied().chain([VERSION]).chain(bytes).collect();
             let _ = decode::<crate::job_process::JobRecord>(&bytes);
             let _ = decode::<crate::job_process::Call>(&bytes);
-            let _ = decode::<crate::job_process::JobResult>(&bytes);
+            let _ = crate::job_process::JobResult::decode(bytes);
         }
     }
 }

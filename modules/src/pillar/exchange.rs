@@ -281,7 +281,9 @@ mod tests {
         // Bytes that were changed.
         let mut exchange = own(None);
         let mut changed = outgoing.part(0, 1_000);
-        changed.bytes[5] ^= 1;
+        let mut bytes = changed.bytes.to_vec();
+        bytes[5] ^= 1;
+        changed.bytes = bytes.into();
         let error = refused(&mut exchange, PillarReply::Part(changed));
         assert_eq!(error, ExchangeError::Unexpected);
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use saline_data::Packed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,7 @@ pub(super) struct RenderOrder {
     pub(super) forget: bool,
     pub(super) name: String,
     pub(super) document: Document,
-    /// The variables, packed.
-    pub(super) variables: Vec<u8>,
+    pub(super) variables: Packed,
 }
 
 /// A message of `saline-render`.
@@ -42,8 +42,8 @@ pub(super) enum Answer {
     Ready(Result<(), String>),
     /// The process needs the file with this name.
     Read(String),
-    /// The rendered file, packed.
-    Rendered(Result<Vec<u8>, RenderError>),
+    /// The rendered file.
+    Rendered(Result<Packed, RenderError>),
     /// The place of a part of a rendered file, where it is known.
     Placed(Option<Place>),
     /// The findings of a lint of a file.

@@ -70,7 +70,7 @@ fn serve(daemon: &Arc<Daemon>) -> io::Result<()> {
             Ok(Order::Render(order)) => {
                 let request = begin(&mut renderer, order);
                 let rendered = request.and_then(|request| renderer.render(&files, &request));
-                Answer::Rendered(rendered.map(|value: Value| Packed::pack(&value).into_bytes()))
+                Answer::Rendered(rendered.map(|value: Value| Packed::pack(&value)))
             }
             Ok(Order::Place(order, part)) => {
                 let request = begin(&mut renderer, order).ok();
@@ -93,7 +93,7 @@ fn begin(renderer: &mut Renderer, order: RenderOrder) -> Result<Request, RenderE
     if order.forget {
         renderer.forget_templates();
     }
-    let variables = Packed::from_bytes(order.variables).unpack();
+    let variables = order.variables.unpack();
     let variables = variables
         .map_err(|error| RenderError::new(format!("the variables are malformed: {error}")))?;
     Ok(Request {

@@ -166,7 +166,7 @@ impl Renderers {
             worker.ask(&order, files, self.deadline)
         });
         let done = done.and_then(|answer| match answer {
-            Answer::Rendered(Ok(packed)) => Packed::from_bytes(packed)
+            Answer::Rendered(Ok(packed)) => packed
                 .unpack()
                 .map_err(|error| RenderError::new(format!("{}: {error}", request.name))),
             Answer::Rendered(Err(error)) => Err(error),
@@ -353,7 +353,7 @@ impl Worker {
             forget,
             name: request.name.clone(),
             document: request.document,
-            variables: Packed::pack(&request.variables).into_bytes(),
+            variables: Packed::pack(&request.variables),
         }
     }
 

@@ -171,7 +171,7 @@ impl Colluder {
             transfer: TransferId([7; 32]),
             total: ANNOUNCED,
             offset: 0,
-            bytes: vec![0],
+            bytes: vec![0].into(),
         };
         let part = ReturnPart {
             jid: jid.clone(),

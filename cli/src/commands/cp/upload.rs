@@ -129,7 +129,7 @@ async fn send_as(
                 transfer,
                 total,
                 offset,
-                bytes,
+                bytes: bytes.into(),
             },
         };
         match until_answered(screen, client, client.upload(part)).await? {

@@ -189,7 +189,7 @@ impl Table {
         let event = Event { tag, origin, data };
         self.push(Delivery::Message {
             topic,
-            payload: event.encode().into(),
+            payload: event.encode(),
         });
     }
 

@@ -16,7 +16,7 @@ async fn upload(
         transfer: TransferId::of(bytes),
         total: bytes.len() as u64,
         offset: 0,
-        bytes: bytes.to_vec(),
+        bytes: bytes.to_vec().into(),
     };
     let taken = served.files.take_upload(owner, id, number, part).await;
     taken.map_err(|error| error.to_string())
@@ -185,7 +185,7 @@ async fn a_file_of_an_upload_that_begins_anew_takes_the_place_of_what_was_there(
             transfer: TransferId::of(whole),
             total: 10,
             offset: from as u64,
-            bytes: whole[from..to].to_vec(),
+            bytes: whole[from..to].to_vec().into(),
         };
         let taken = served.files.take_upload("root", id, number, part).await;
         taken.map_err(|error| error.to_string())
@@ -216,7 +216,7 @@ async fn a_file_of_an_upload_that_begins_anew_takes_the_place_of_what_was_there(
         transfer: TransferId::of(&[9; 10]),
         total: 0,
         offset: 0,
-        bytes: Vec::new(),
+        bytes: Vec::new().into(),
     };
     let taken = served.files.take_upload("root", id, 1, none).await;
     assert_eq!(taken.unwrap(), 0);

@@ -155,7 +155,7 @@ fn would_be_taken(job: &JobContext<'_>, from: &Path, to: &str) -> Result<(), Fai
         transfer: TransferDigest::default().id(),
         total,
         offset: total,
-        bytes: Vec::new(),
+        bytes: Vec::new().into(),
     };
     hand_in(job, from, to, part).map(drop)
 }
@@ -210,7 +210,7 @@ fn send(
             transfer,
             total,
             offset,
-            bytes,
+            bytes: bytes.into(),
         };
         let received = hand_in(job, from, to, part)?;
         if received == total {

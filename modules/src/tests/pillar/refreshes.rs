@@ -142,7 +142,7 @@ fn what_is_no_pillar_changes_nothing() {
         transfer: TransferId([0; 32]),
         total: MAX_PILLAR as u64 + 1,
         offset: 0,
-        bytes: vec![0; 10],
+        bytes: vec![0; 10].into(),
     }));
     let failed = bench.texts("saltutil.refresh_pillar", &[]);
     assert_eq!(

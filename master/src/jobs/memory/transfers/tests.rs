@@ -53,7 +53,7 @@ async fn what_fits_nothing_is_malformed_and_leaves_nothing() {
         },
         Part {
             total: 0,
-            bytes: Vec::new(),
+            bytes: Vec::new().into(),
             ..good.clone()
         },
     ] {
