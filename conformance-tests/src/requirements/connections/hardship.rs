@@ -15,18 +15,28 @@ pub(super) async fn long_message(world: Arc<World>) -> Outcome {
     /// the system take of it at once, so that whoever writes it waits as well.
     const PACE: usize = 5_000_000;
     let size = PACE * 6 * PING.as_millis() as usize / 1000;
-    let (host, proxy, caller) = stage(&world, world.with_short_pings()).await?;
+    let limits = world.with_short_pings();
+    let (host, proxy, asking) = stage(&world, limits.clone()).await?;
     let host = host.echoing(&world);
-    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    // Each message is alone on its link and direction, so that nothing else says that the peer is there.
+    let listening = world.try_client(&proxy.at, limits).await;
+    let listening = listening.expecting("connecting through the proxy")?;
+    let mut listener = listening.subscribe(&[exact("t")?]).await?;
     proxy.throttle(PACE);
-    let asked = payload(1, size);
-    let reply = caller.ask_within(asked.clone(), TEST_TIMEOUT * 2).await;
+    let sent = payload(1, size);
+    let publication = async {
+        host.publish(&topic("t")?, sent.clone()).await?;
+        listener.message().await
+    };
+    let request = asking.ask_within(sent.clone(), TEST_TIMEOUT * 2);
+    let (reply, publication) = tokio::join!(request, publication);
     let reply = reply.expecting("a request and a reply that take longer than two pings")?;
-    ensure!(reply == asked, "the reply is not what was sent");
-    host.publish(&topic("t")?, asked.clone()).await?;
-    let (_, arrived) = listener.message().await?;
-    ensure!(arrived == asked, "the publication is not what was sent");
-    ensure_eq!(caller.counters.get(Metric::Disconnected), 0, "links lost");
+    ensure!(reply == sent, "the reply is not what was sent");
+    let (_, arrived) = publication?;
+    ensure!(arrived == sent, "the publication is not what was sent");
+    for caller in [&asking, &listening] {
+        ensure_eq!(caller.counters.get(Metric::Disconnected), 0, "links lost");
+    }
     Ok(())
 }
 

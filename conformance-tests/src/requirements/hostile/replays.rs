@@ -21,8 +21,8 @@ const TOPICS: usize = 8;
 /// Strangers of each kind.
 const EACH: usize = 3;
 
-/// How long the replays go on.
-const REPLAY_TIME: Duration = Duration::from_secs(8);
+/// How long the replays go on: whoever reads nothing has been silent for the time of two pings of [`World::limits`] by then.
+const REPLAY_TIME: Duration = Duration::from_secs(6);
 
 /// What both ends may take of it, in mebibytes.
 const CEILING: usize = 96;
@@ -73,7 +73,8 @@ async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> 
     let caller = caller.expecting("connecting through the proxy")?;
     let _listener = caller.subscribe(&[exact("t")?]).await?;
     let [a, b] = proxy.recorded();
-    world.clock().pause(PING * 6).await;
+    // Several pings.
+    world.clock().pause(PING * 4).await;
     let [c, d] = proxy.recorded();
     caller.shut_down().await?;
     let script = |opening, said| Script { opening, said };
