@@ -40,16 +40,16 @@ impl Packed {
     /// Packs `value`.
     pub fn pack(value: &Value) -> Self {
         // Writing to memory does not fail, and a value's lengths are known.
-        Self(rmp_serde::to_vec(value).unwrap_or_default().into())
+        Self::exactly(rmp_serde::to_vec(value).unwrap_or_default())
     }
 
-    /// Packs a mapping of these values.
+    /// Packs a mapping of these values, as [`pack`](Self::pack) does.
     pub fn pack_map(entries: &[(&str, &Value)]) -> Self {
         let mut bytes = Vec::new();
         let mut serializer = rmp_serde::Serializer::new(&mut bytes);
         // As in `pack`.
         let packed = serializer.collect_map(entries.iter().copied());
-        Self(packed.map_or_else(|_| Bytes::new(), |()| bytes.into()))
+        Self::exactly(packed.map(|()| bytes).unwrap_or_default())
     }
 
     /// Packs a mapping whose values are packed already. Each of them has to be one value: bytes that are none
@@ -66,7 +66,12 @@ impl Packed {
         let mut bytes = vec![0xdf];
         bytes.extend(count.to_be_bytes());
         bytes.append(&mut body);
-        Self(bytes.into())
+        Self::exactly(bytes)
+    }
+
+    /// Takes bytes without the room behind them: what is kept counts as its length.
+    fn exactly(bytes: Vec<u8>) -> Self {
+        Self(bytes.into_boxed_slice().into())
     }
 
     /// Wraps bytes that are claimed to be a packed value; [`unpack`](Self::unpack) finds out.
@@ -176,6 +181,19 @@ mod tests {
         #[test]
         fn any_bytes_unpack_or_fail_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Packed::from_bytes(bytes).unpack();
+        }
+    }
+
+    #[test]
+    fn what_is_packed_keeps_no_room_behind_it() {
+        let text = Value::from("x".repeat(100));
+        let one = || Packed::pack(&Value::List(vec![text.clone(), Value::Int(1)]));
+        let mapped = Packed::map([("one", one()), ("other", one())]);
+        let entries = [("one", &text), ("other", &Value::Int(1))];
+        for packed in [one(), mapped, Packed::pack_map(&entries)] {
+            let length = packed.as_bytes().len();
+            // Nobody shares them, so this is no copy.
+            assert_eq!(Vec::from(packed.into_bytes()).capacity(), length);
         }
     }
 

@@ -17,7 +17,7 @@ pub const LONGEST_EXPIRY: MasterTime = 30 * 24 * 3600 * 1000;
 
 /// The bytes of returns that are cached in memory, so that returns are sent without reading
 /// the file.
-const CACHED_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const CACHED_BYTES: usize = 16 * 1024 * 1024;
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

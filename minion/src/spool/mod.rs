@@ -417,8 +417,8 @@ impl Spool {
         let mut index = lock(&self.index);
         let state = match appended {
             Ok(range) => {
-                let small = index.has_room_for(returned.payload.as_bytes().len());
-                SpooledJob::Spooled(range, small.then_some(returned))
+                let fits = index.has_room_for(returned.payload.as_bytes().len());
+                SpooledJob::Spooled(range, fits.then_some(returned))
             }
             Err(error) => {
                 tracing::error!(

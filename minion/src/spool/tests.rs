@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::file::COMPACTED_AGAIN;
+use super::index::CACHED_BYTES;
 use super::*;
 use proptest::prelude::*;
 use saline_messages::{Arguments, MustClaim};
@@ -52,6 +53,25 @@ impl Folder {
     fn size(&self) -> u64 {
         std::fs::metadata(self.path()).map_or(0, |data| data.len())
     }
+}
+
+#[test]
+fn returns_are_kept_in_memory_while_there_is_room() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    let large = "x".repeat(CACHED_BYTES / 2 - 100);
+    let finish = |number| {
+        spool.begin(&job(number)).unwrap();
+        assert!(spool.finish(returned(number, &large)));
+    };
+    let is_in_memory = |number| spool.in_memory(&jid(number)).is_some();
+    (1..=3).for_each(finish);
+    assert_eq!([1, 2, 3].map(is_in_memory), [true, true, false]);
+    let read = spool.read(&jid(3)).unwrap();
+    assert_eq!(read, Some(returned(3, &large)));
+    spool.done(&[jid(1)], None, 1);
+    finish(4);
+    assert_eq!([2, 3, 4].map(is_in_memory), [true, false, true]);
 }
 
 #[test]

@@ -125,7 +125,8 @@ impl JobResult {
     }
 
     fn read(file: &File) -> Result<Self, FormatError> {
-        Self::decode(versioned::read_bytes(file, MAX_RETURN)?)
+        let length = file.metadata()?.len();
+        Self::decode(versioned::read_bytes(file, length, MAX_RETURN)?)
     }
 
     /// Decodes what a process left.
@@ -137,13 +138,17 @@ impl JobResult {
         if payload.len() as u64 != head.length {
             return Err(FormatError::Damaged);
         }
-        let begin = bytes.len() - payload.len();
+        // What is kept until the master has it keeps no log of the job with it: only a payload that is most of the file is no copy.
+        let (length, begin) = (payload.len(), bytes.len() - payload.len());
+        let payload = match bytes.capacity() - length <= length / 2 {
+            true => Bytes::from(bytes).slice(begin..),
+            false => Bytes::copy_from_slice(payload),
+        };
         Ok(Self {
             retcode: head.retcode,
             log: head.log.into_owned(),
             described: head.described.into_owned(),
-            // Not a copy.
-            payload: Packed::from_bytes(Bytes::from(bytes).slice(begin..)),
+            payload: Packed::from_bytes(payload),
         })
     }
 }
@@ -185,5 +190,25 @@ mod tests {
             assert!(JobResult::decode(bytes[..cut].to_vec()).is_err(), "{cut}");
         }
         assert!(JobResult::decode([&bytes, &[0][..]].concat()).is_err());
+    }
+
+    #[test]
+    fn a_return_keeps_nothing_else_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = crate::job_process::JobFolders::below(folder.path(), folder.path());
+        let job = job.create(saline_messages::StartId([1; 16]), 1).unwrap();
+        for size in [10, 1_000_000] {
+            let result = JobResult {
+                retcode: 0,
+                payload: Packed::pack(&Value::from("x".repeat(size))),
+                log: Vec::new(),
+                described: None,
+            };
+            result.leave(&job, &tempfile::tempfile().unwrap()).unwrap();
+            let found = JobResult::find(&job).unwrap().unwrap();
+            let length = found.payload.as_bytes().len();
+            let kept = Vec::from(found.payload.into_bytes()).capacity();
+            assert!(kept - length < length, "{kept} for {length}");
+        }
     }
 }

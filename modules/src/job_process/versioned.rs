@@ -1,4 +1,5 @@
-//! The form of everything that a minion and a job process share: a mark, the version, and the message.
+//! The form of everything that a minion and a job process share: a mark, the version, and the message. Behind that of a job's
+//! return stands what was returned.
 
 use std::io::{self, Read};
 
@@ -77,15 +78,20 @@ pub(super) fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), For
 /// # Errors
 /// As [`decode`], and when it cannot be read or has more bytes.
 pub(super) fn read<T: DeserializeOwned>(from: impl Read, most: u64) -> Result<T, FormatError> {
-    decode(&read_bytes(from, most)?)
+    decode(&read_bytes(from, 0, most)?)
 }
 
-/// Reads the rest of a stream of at most `most` bytes.
+/// Reads the rest of a stream, of which about `expected` bytes are there, and at most `most` may be.
 ///
 /// # Errors
 /// When it cannot be read or has more bytes.
-pub(super) fn read_bytes(from: impl Read, most: u64) -> Result<Vec<u8>, FormatError> {
-    let mut bytes = Vec::new();
+pub(super) fn read_bytes(
+    from: impl Read,
+    expected: u64,
+    most: u64,
+) -> Result<Vec<u8>, FormatError> {
+    let room = usize::try_from(expected.min(most)).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(room);
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(FormatError::Damaged),

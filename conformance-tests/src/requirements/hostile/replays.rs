@@ -21,8 +21,8 @@ const TOPICS: usize = 8;
 /// Strangers of each kind.
 const EACH: usize = 3;
 
-/// How long the replays go on: whoever reads nothing has been silent for the time of two pings of [`World::limits`] by then.
-const REPLAY_TIME: Duration = Duration::from_secs(6);
+/// How long the replays go on.
+const REPLAY_TIME: Duration = Duration::from_secs(8);
 
 /// What both ends may take of it, in mebibytes.
 const CEILING: usize = 96;
