@@ -16,6 +16,10 @@ use saline_targeting::Target;
 
 /// A request of an operator. What a runner tells or does has no verb of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is there for each request under way, and none is kept"
+)]
 pub enum OperatorRequest {
     /// Publishes a job.
     Publish(PublishRequest),
