@@ -65,10 +65,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_pieces(path, &[bytes])
 }
 
-/// Writes a file as [`write`] does, of bytes that come in pieces.
+/// Writes a file as [`write()`] does, of bytes that come in pieces.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_pieces(path: &Path, pieces: &[&[u8]]) -> io::Result<()> {
     let mut options = options();
     // Nothing is cut off before the file is known to be ours.
