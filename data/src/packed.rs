@@ -69,7 +69,7 @@ impl Packed {
         Self::exactly(bytes)
     }
 
-    /// Takes bytes without the room behind them: what is kept counts as its length.
+    /// Wraps bytes, and gives back the room behind them: whoever bounds what it keeps counts lengths.
     fn exactly(bytes: Vec<u8>) -> Self {
         Self(bytes.into_boxed_slice().into())
     }

@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// As [`get`](Self::get), to be changed.
+    /// Returns the entry of that name to be changed, when this is a mapping that has it.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         match self {
             Self::Map(entries) => entries.iter_mut().find(|(k, _)| k == key).map(|(_, v)| v),

@@ -18,7 +18,7 @@ use saline_targeting::Target;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one is there for each request under way, and none is kept"
+    reason = "a request is under way for a moment, and none is kept"
 )]
 pub enum OperatorRequest {
     /// Publishes a job.

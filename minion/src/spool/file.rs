@@ -263,10 +263,8 @@ impl SpoolFile {
             let _ = self.file();
             return Err(error);
         }
-        let (offset, length) = (
-            self.length,
-            pieces.map(|piece| piece.len() as u64).iter().sum(),
-        );
+        let offset = self.length;
+        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.length += length;
         Ok(FileRange { offset, length })
     }

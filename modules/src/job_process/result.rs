@@ -138,7 +138,8 @@ impl JobResult {
         if payload.len() as u64 != head.length {
             return Err(FormatError::Damaged);
         }
-        // What is kept until the master has it keeps no log of the job with it: only a payload that is most of the file is no copy.
+        // The minion keeps the payload until the master has it. A slice keeps the whole file in memory, with the log of the job, so
+        // that a payload that is the smaller part of it is copied.
         let (length, begin) = (payload.len(), bytes.len() - payload.len());
         let payload = match bytes.capacity() - length <= length / 2 {
             true => Bytes::from(bytes).slice(begin..),
@@ -172,19 +173,28 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_return_that_is_cut_or_goes_on_is_not_understood() {
-        let folder = tempfile::tempdir().unwrap();
-        let job = crate::job_process::JobFolders::below(folder.path(), folder.path());
-        let job = job.create(saline_messages::StartId([1; 16]), 1).unwrap();
+    /// Leaves a return with this payload in the folder of a job.
+    fn left(payload: &str) -> (tempfile::TempDir, JobFolder, JobResult) {
+        let root = tempfile::tempdir().unwrap();
+        let folders = crate::job_process::JobFolders::below(root.path(), root.path());
+        let folder = folders
+            .create(saline_messages::StartId([1; 16]), 1)
+            .unwrap();
         let result = JobResult {
             retcode: 3,
-            payload: Packed::pack(&Value::from("a text")),
+            payload: Packed::pack(&Value::from(payload)),
             log: Vec::new(),
             described: None,
         };
-        result.leave(&job, &tempfile::tempfile().unwrap()).unwrap();
-        let bytes = fs::read(job.result()).unwrap();
+        let memory = tempfile::tempfile().unwrap();
+        assert_eq!(result.leave(&folder, &memory).unwrap(), Left::InFile);
+        (root, folder, result)
+    }
+
+    #[test]
+    fn a_return_that_is_cut_or_goes_on_is_not_understood() {
+        let (_root, folder, result) = left("a text");
+        let bytes = fs::read(folder.result()).unwrap();
         assert_eq!(JobResult::decode(bytes.clone()).unwrap(), result);
         for cut in 0..bytes.len() {
             assert!(JobResult::decode(bytes[..cut].to_vec()).is_err(), "{cut}");
@@ -194,18 +204,9 @@ mod tests {
 
     #[test]
     fn a_return_keeps_nothing_else_in_memory() {
-        let folder = tempfile::tempdir().unwrap();
-        let job = crate::job_process::JobFolders::below(folder.path(), folder.path());
-        let job = job.create(saline_messages::StartId([1; 16]), 1).unwrap();
         for size in [10, 1_000_000] {
-            let result = JobResult {
-                retcode: 0,
-                payload: Packed::pack(&Value::from("x".repeat(size))),
-                log: Vec::new(),
-                described: None,
-            };
-            result.leave(&job, &tempfile::tempfile().unwrap()).unwrap();
-            let found = JobResult::find(&job).unwrap().unwrap();
+            let (_root, folder, _) = left(&"x".repeat(size));
+            let found = JobResult::find(&folder).unwrap().unwrap();
             let length = found.payload.as_bytes().len();
             let kept = Vec::from(found.payload.into_bytes()).capacity();
             assert!(kept - length < length, "{kept} for {length}");

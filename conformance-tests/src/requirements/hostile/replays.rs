@@ -73,7 +73,7 @@ async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> 
     let caller = caller.expecting("connecting through the proxy")?;
     let _listener = caller.subscribe(&[exact("t")?]).await?;
     let [a, b] = proxy.recorded();
-    // Several pings.
+    // It is recorded while it sends several pings and nothing else.
     world.clock().pause(PING * 4).await;
     let [c, d] = proxy.recorded();
     caller.shut_down().await?;
